@@ -8,16 +8,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
-from multinode_image.decide import Plan, decide
+from multinode_image.decide import Plan, decide, look_ahead
 from multinode_image.errors import EXIT_OUTSIDE, EXIT_USER, Refusal
 from multinode_image.explain import plan_as_json, plan_as_text, print_start
 from multinode_image.facts import Facts, drop_inherited, snapshot
-from multinode_image.machine.exhausted import explain_error, find_thread_fault
 from multinode_image.machine.files import read_text, which
+from multinode_image.machine.limits import explain_error, find_thread_fault
 from multinode_image.mpi.rank import SUPERVISED, report_refused, take_cores
-from multinode_image.preflight import look_ahead
 from multinode_image.printing.streams import print_error, print_output
-from multinode_image.rendezvous.master import wait_for_master
 from multinode_image.results.record import RESULTS
 from multinode_image.run import carry_out
 from multinode_image.settings import LOGS, forget
@@ -38,12 +36,12 @@ from multinode_image.tasks.command import (
     read_command,
     read_options,
 )
-from multinode_image.tasks.defaults import OUTPUT
-from multinode_image.tasks.needs import list_tasks
+from multinode_image.tasks.defaults import OUTPUT, list_tasks
 from multinode_image.tuning.handover import COUNTS, RANK_PROGRAM, start_rank
 from multinode_image.world import table
+from multinode_image.world.alone import check_required_size
+from multinode_image.world.master import wait_for_master
 from multinode_image.world.model import MPIJOB_LAUNCHER
-from multinode_image.world.size import check_required_size
 from multinode_image.world.table import find_launcher
 
 # What the program in PYTHON_EXEC adds to the command line of a rank of torchrun.
@@ -112,7 +110,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         command, environ = prepare_prefetch(command.words, facts)
         situation, facts = situation._replace(command=command), replace(facts, environ=environ)
     if command.kind in (NOTEBOOK, TENSORBOARD):
-        from multinode_image.servers import make_server_command
+        from multinode_image.commands.servers import make_server_command
 
         situation = situation._replace(command=make_server_command(command, situation.world, facts))
     if options.explain:
@@ -137,10 +135,10 @@ def answer(command: Command, options: Options, facts: Facts) -> int:
 
         return write_report(command.words, facts.environ.get(RESULTS) or OUTPUT)
     if command.kind == STACKS:
-        from multinode_image.stacks import print_stacks  # as in `run`
+        from multinode_image.commands.stacks import print_stacks  # as in `run`
 
         return print_stacks()
-    from multinode_image.doctor import doctor  # as in `run`
+    from multinode_image.commands.doctor import doctor  # as in `run`
 
     facts, launcher = drop_inherited(facts), find_launcher(facts.environ)
     return doctor(command, lambda each: plan_ahead(detect_situation(each, facts, launcher, options.nproc), facts))
@@ -180,7 +178,7 @@ def become_rank(words: list[str], environ: Mapping[str, str]) -> int:
     if environ.get(COUNTS):
         check_required_size(forget(environ), world)
     if environ.get(LOGS):
-        from multinode_image.logs import run_logged  # as in `run`
+        from multinode_image.processes import run_logged  # as in `run`
 
         return run_logged([RANK_PROGRAM, *words], environ, world)
     start_rank(words, environ, world)

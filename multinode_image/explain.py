@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from multinode_image.decide import Plan
 from multinode_image.errors import one_row
 from multinode_image.machine.limits import BF16_UNITS
-from multinode_image.numbers import write_cpus
 from multinode_image.printing.secrets import hide
 from multinode_image.printing.streams import print_note, quote
+from multinode_image.reading import write_cpus
 from multinode_image.settings import OURS
 from multinode_image.tasks.command import NOTES, PLACE
 from multinode_image.tuning.gradients import SENT, read_choice
 from multinode_image.world.model import ALONE
 
 if TYPE_CHECKING:
-    from multinode_image.memory.advice import Needed
+    from multinode_image.memory.estimate import Needed
 
 
 def print_start(plan: Plan) -> None:
@@ -125,7 +125,7 @@ def list_facts(plan: Plan) -> dict[str, object]:
 
 def find_memory(plan: Plan) -> Needed | None:
     """Return what the training takes of memory; None where that is not known."""
-    from multinode_image.memory.advice import find_needed  # a start does not ask
+    from multinode_image.memory.estimate import find_needed  # a start does not ask
 
     try:
         return find_needed(plan.situation, plan.facts, plan.arguments)

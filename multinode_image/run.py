@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from multinode_image.decide import Plan
-from multinode_image.machine.cgroups import read_memory_limit
-from multinode_image.machine.exhausted import remember_kills
+from multinode_image.machine.cpus import read_memory_limit
+from multinode_image.machine.limits import remember_kills
 from multinode_image.mpi.rank import SUPERVISED, find_rank, supervise
 from multinode_image.processes import execute, watch_training
-from multinode_image.rendezvous.master import check_master
-from multinode_image.results.plan import find_results
+from multinode_image.results.plan import find_results, name_words
 from multinode_image.results.record import RUN, write_run
-from multinode_image.results.words import name_words
 from multinode_image.settings import LOGS, METRICS, TRAINING
 from multinode_image.tasks.command import LAUNCH, SSH, WORKER
-from multinode_image.world.agent import find_torchrun
+from multinode_image.world.master import check_master
 from multinode_image.world.model import TORCHRUN
+from multinode_image.world.torchrun import find_torchrun
 
 
 def carry_out(plan: Plan) -> int:
@@ -54,7 +53,7 @@ def show_metrics(plan: Plan) -> None:
     """Let a process beside this one answer Prometheus, if results are somewhere."""
     usual, _ = find_results(plan.situation.command, plan.arguments, plan.facts.environ_with_home)
     if directory := plan.run.directory if plan.run else usual:
-        from multinode_image.report.server import serve_beside
+        from multinode_image.report.metrics import serve_beside
 
         serve_beside(int(plan.prepared.environ[METRICS]), directory)
 
@@ -67,7 +66,7 @@ def become_or_log(argv: list[str], environ: Mapping[str, str], plan: Plan) -> in
     directory = environ.get(LOGS)
     if not directory or not plan.situation.command.trains or argv[0] == TORCHRUN:
         return become_or_watch(argv, environ, plan)
-    from multinode_image.logs import keep_log
+    from multinode_image.processes import keep_log
 
     with keep_log(directory, plan.world) as stays:
         return become_or_watch(argv, environ, plan, stays=stays)

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from multinode_image.errors import Refusal
 from multinode_image.facts import Facts
-from multinode_image.numbers import whole
+from multinode_image.reading import whole
 from multinode_image.tasks.command import MODULE, PLAIN, Command
-from multinode_image.tuning.context import Role
-from multinode_image.tuning.local_size import read_threads, set_local_size
+from multinode_image.tuning.context import Role, read_threads, set_local_size
 from multinode_image.world import alone, starters, table
+from multinode_image.world.alone import read_required_size
 from multinode_image.world.model import ALONE, TORCHRUN, Launcher, World
-from multinode_image.world.size import read_required_size
 from multinode_image.world.torchrun import check_rendezvous_backend
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from multinode_image.numbers import number
+from multinode_image.reading import number
 
 # Replaces the three times below that other nodes may need.
 VARIABLE = "MULTINODE_TIMEOUT"

@@ -13,8 +13,8 @@ from typing import Any
 
 from manifests.pod import check_pod_names, limit_restarts, write_container, write_limits, write_metadata, write_template
 from manifests.request import INDEX, ManifestKind, Request, drop_empty
-from multinode_image.addresses import PORT
 from multinode_image.errors import EXIT_USER, NOT_EXECUTABLE, NOT_FOUND
+from multinode_image.reading import PORT
 
 # The controller labels the pods of a Job (pkg/apis/batch/v1/types.go, JobNameLabel), since 1.27 by this name as well as
 # by `job-name`, and gives each a host name with its number, known below the Service that the pods name as subdomain.

@@ -12,8 +12,7 @@ import torch
 import torch.distributed as dist
 
 from multinode_image.errors import Refusal
-from multinode_image.exchange.hook import Exchange
-from multinode_image.exchange.waiting import count_waiting
+from multinode_image.exchange.hook import Exchange, count_waiting
 from multinode_image.printing.streams import print_error, print_note
 from multinode_image.tuning.gradients import OFF, OWN, VARIABLE, read_choice
 

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from multinode_image.exchange import eight_bits
-from multinode_image.exchange.agreement import Agreement, Fixed
+from multinode_image.exchange import codecs
 from multinode_image.exchange.codecs import (
     MORE,
     Ranks,
@@ -30,10 +29,42 @@ from multinode_image.exchange.codecs import (
     average_shares,
     count_bytes,
 )
-from multinode_image.exchange.origins import Origins
-from multinode_image.exchange.pieces import Piece, list_pieces
+from multinode_image.exchange.origins import Agreement, Fixed, Origins, Piece, list_pieces
 from multinode_image.printing.streams import print_note
 from multinode_image.tuning.gradients import BF16, FLOAT32, INT8, VARIABLE, describe_sent
+
+
+def count_waiting(parallel: Any, seen: Any) -> None:
+    """Count from now on; seen: as in gradients.py. Torch before 2.0 does not tell one pass from another."""
+    number = getattr(torch._C, "_current_graph_task_id", None)
+    if number is None:
+        return
+    engine, passes = torch.autograd.Variable._execution_engine, [-1]
+
+    def prepare(_: object) -> None:
+        if passes[-1] != number():
+            passes[-1] = number()
+            engine.queue_callback(start)
+
+    def start() -> None:
+        began = time.perf_counter()
+        engine.queue_callback(lambda: stop(began))
+
+    def stop(began: float) -> None:
+        seen.waited = (seen.waited or 0.0) + time.perf_counter() - began
+
+    for each in parallel.parameters():
+        if each.requires_grad:
+            each.register_hook(prepare)
+
+
+# The communication hook of a DistributedDataParallel: which parts of buckets are exchanged how, and in which order.
+#
+# DDP hands over a bucket of gradients as soon as a backward pass has filled it, on all ranks in one order. Every
+# collective is issued from here, by the thread of that pass: what a bucket needs after its first one when MAX_AHEAD
+# others have come, the rest at the last bucket. A rank that waits there keeps the network busy with those that it has
+# issued. What needs only one is waited for at the end, as in plain DDP: all else would be computed later. Torch's
+# callbacks would come in another order on each rank, and gloo knows collectives by their order alone.
 
 LEAST = 4 << 20  # bytes of an embedding whose rows are looked at: a smaller one is no worse than other weights
 MAX_AHEAD = 2  # buckets that are on their way before the second collective of one is issued
@@ -155,8 +186,8 @@ class Exchange:
         if part.dtype is not torch.float32 or (name == INT8 and not self.steps):
             return average(part, self.ranks)
         if name == INT8:
-            memory = self.recall((*key, length), lambda: eight_bits.Memory(length, self.ranks.size))
-            return eight_bits.average_eight_bits(part, self.ranks, memory)
+            memory = self.recall((*key, length), lambda: codecs.Memory(length, self.ranks.size))
+            return codecs.average_eight_bits(part, self.ranks, memory)
         if not self.agreement.expects(ids):
             return average(part, self.ranks)
         size, exchange = self.ranks.size, average_low if self.ranks.size < MANY else average_shares

@@ -63,9 +63,8 @@ def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
     while RESERVED:
         os.close(RESERVED.pop())
     from multinode_image.hooks.ends.diagnose import Place, explain
-    from multinode_image.machine.disks import find_disk, find_full
     from multinode_image.machine.files import read_text
-    from multinode_image.machine.refused_writes import find_refused
+    from multinode_image.machine.limits import find_disk, find_full, find_refused
     from multinode_image.printing.streams import print_error
 
     waits = find_loaded(sys.modules, "groups.waits")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from multinode_image.documents import parse_json
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
 from multinode_image.machine.files import list_directory
+from multinode_image.reading import parse_json
 
 # Only there are builds for the CPU: those of a package index are for CUDA, or have no version of this name.
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"

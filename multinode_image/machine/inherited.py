@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
 from multinode_image.machine.files import NETWORK
-from multinode_image.numbers import whole
+from multinode_image.reading import whole
 
 # A Python's own directory of libraries, `t` for one without the global lock; `/workspace/python3.12/src` is somebody's.
 OF_A_PYTHON = re.compile(r"/lib(?:32|64)?/python(\d+\.\d+t?)(?:/|$)")

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Tuple
 
 from multinode_image import timeouts
-from multinode_image.addresses import ANYWHERE, is_loopback
 from multinode_image.machine.files import read_text
+from multinode_image.reading import ANYWHERE, is_loopback
 
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
 # Addresses that nobody has (RFC 5737, RFC 3849): the way to them is the default route.

@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from multinode_image.documents import parse_json
 from multinode_image.machine.files import SAFELY, is_path, list_directory, open_plain, read_file
+from multinode_image.reading import parse_json
 
 CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 # Bytes of all headers of safetensors of a model, which has 100 for a tensor; its files, and the size of any number in a

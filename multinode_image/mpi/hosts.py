@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from multinode_image.addresses import is_loopback
 from multinode_image.errors import Refusal
 from multinode_image.machine.files import read_text
-from multinode_image.numbers import MOST_PROCESSES, first_set, whole
+from multinode_image.reading import MOST_PROCESSES, first_set, is_loopback, whole
 from multinode_image.world.table import HOSTFILES
 
 USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"

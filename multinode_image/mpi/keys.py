@@ -13,7 +13,7 @@ from typing import NamedTuple
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
 from multinode_image.machine.files import make_private, private_path, read_file, write_private
 from multinode_image.machine.network import is_here
-from multinode_image.numbers import LAST_PORT, whole
+from multinode_image.reading import LAST_PORT, whole
 from multinode_image.world.table import ROLE, is_trainjob
 
 MOUNT = "/etc/multinode/ssh"

@@ -17,10 +17,10 @@ from dataclasses import replace
 from multinode_image.errors import EXIT_OUTSIDE, LATER
 from multinode_image.facts import Facts, read_this_machine
 from multinode_image.machine.files import read_text
-from multinode_image.numbers import whole
 from multinode_image.printing.streams import print_note
 from multinode_image.processes import end_with_parent, print_kill, run_child
-from multinode_image.tuning.share import see_node, share
+from multinode_image.reading import whole
+from multinode_image.tuning.threads import see_node, share
 from multinode_image.world.table import HYDRA
 
 # Set for the ranks of `launch`, and in no process that they start.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from multinode_image.errors import Refusal
-from multinode_image.numbers import read_range, whole
+from multinode_image.reading import read_range, whole
 from multinode_image.settings import SIZE
 from multinode_image.tasks.aliases import list_names
 from multinode_image.tasks.arguments import BATCH_SIZE

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from multinode_image.errors import Refusal
-from multinode_image.numbers import whole
 from multinode_image.printing.secrets import hide
 from multinode_image.programs.scaling import SENT, Link, Model, Sent, Work, estimate_step
+from multinode_image.reading import whole
 from multinode_image.report.trainings import SPEED, WAITING, Point, Training, read_number
 
 NODES = (1, 2, 4, 8)

@@ -12,9 +12,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from multinode_image.documents import parse_logged
 from multinode_image.machine.files import list_directory, open_plain
 from multinode_image.printing.secrets import hide_text
+from multinode_image.reading import parse_logged
 from multinode_image.results.checkpoints import PREFIX, STATE, list_steps
 from multinode_image.results.record import STATE_DIRECTORY
 

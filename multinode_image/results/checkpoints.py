@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from multinode_image.documents import parse_logged
 from multinode_image.machine.files import open_plain
 from multinode_image.machine.places import explain_closed
+from multinode_image.reading import parse_logged
 
 PREFIX, STATE = "checkpoint-", "trainer_state.json"
 # The state of the optimizer, a file or a directory of FSDP's; the Trainer reads neither of the two where one is

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from multinode_image.errors import Refusal
 from multinode_image.machine.files import is_path, read_file
 from multinode_image.machine.image import Stack
-from multinode_image.numbers import is_no
 from multinode_image.printing.secrets import hide, hide_text, is_secret
+from multinode_image.reading import is_no
 from multinode_image.tasks.aliases import ALIASES, Flag, plain, split_flags, translate
 from multinode_image.tasks.arguments import is_file, name_flags, read_argfile
 from multinode_image.tasks.defaults import OUTPUT_DIR

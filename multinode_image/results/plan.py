@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from zlib import crc32
 
 from multinode_image.errors import Refusal
 from multinode_image.facts import Facts
 from multinode_image.machine.files import is_path
 from multinode_image.machine.image import Stack, release
 from multinode_image.machine.places import expand_user
-from multinode_image.numbers import is_true
-from multinode_image.results.identity import FLAG, OUTPUTS, OVERWRITE, digest_files, identify_task
+from multinode_image.reading import is_true
+from multinode_image.results.identity import FLAG, OUTPUTS, OVERWRITE, digest_files, identify_script, identify_task
 from multinode_image.results.record import ANEW, RESULTS, RESUME, Run
-from multinode_image.tasks.arguments import Program, set_argument
-from multinode_image.tasks.argv import load_loosely
+from multinode_image.tasks.arguments import Program, load_loosely, set_argument
 from multinode_image.tasks.command import PLAIN, SCRIPT, Command
 from multinode_image.tasks.defaults import OUTPUT, OUTPUT_DIR
 from multinode_image.tasks.table import TRAINER, Task
 from multinode_image.tuning.handover import BINDABLE
 from multinode_image.world.model import TORCHRUN
 from multinode_image.world.starters import find_code
+from multinode_image.world.torchrun import ID
 
 PUSH = "push_to_hub"
 # Before this release a script looks for checkpoints itself: it takes a half-written one, and refuses a directory with
@@ -94,3 +95,31 @@ def prepare_trainer(program: Program, environ: Mapping[str, str], stack: Stack) 
     if release(stack.transformers) < LOOKS_ITSELF and not is_true(program.arguments.get(OVERWRITE)):
         program = set_argument(program, OVERWRITE, True)
     return program._replace(defaults=(*program.defaults, *load_loosely(stack, environ)))
+
+
+# What a job is asked to train, in a variable for its processes: by it two jobs tell that they have met at one port.
+
+# Read by hooks/groups/same_job.py.
+VARIABLE = "MULTINODE_WORDS"
+MOST = 200  # characters that are shown
+
+
+def name_words(command: Command, arguments: Mapping[str, object], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable with a digest of what is typed on all nodes alike, and the words; none where nobody knows.
+
+    An id that the user gives to the job stands for all of it: words may differ between nodes then.
+    """
+    if environ.get(ID):
+        return {VARIABLE: write_words([("", environ[ID])], ID)}
+    name, words = (command.name, command.words) if command.task else find_script(command)
+    if not name:
+        return {}
+    pairs = identify_task(arguments, command.task.kind) if command.task else identify_script(words)
+    files = digest_files([("", name), *pairs])
+    shown = " ".join(word for flag, value in pairs for word in (flag and f"--{flag}", value) if word)
+    return {VARIABLE: write_words([("", name), *pairs, *files.items()], f"{name} {shown}".strip())}
+
+
+def write_words(pairs: list[tuple[str, str]], shown: str) -> str:
+    """Return a digest and what is shown."""
+    return f"{crc32(repr(pairs).encode(errors='surrogateescape')):08x} {shown[:MOST]}"

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from multinode_image import timeouts
-from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
 from multinode_image.printing.streams import quote
+from multinode_image.reading import parse_json
 from multinode_image.results.checkpoints import (
     PREFIX,
     TICK,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from multinode_image.machine.image import Stack, release
-from multinode_image.numbers import is_no
 from multinode_image.printing.secrets import hide
+from multinode_image.reading import is_no
 from multinode_image.tasks.table import ACCELERATE, OTHER, TRAINER
 
 Release = tuple[int, int]

@@ -7,20 +7,59 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Callable, NamedTuple
 
-from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
 from multinode_image.machine.files import read_file
-from multinode_image.machine.image import Stack
-from multinode_image.numbers import whole
+from multinode_image.machine.image import Stack, release
 from multinode_image.printing.secrets import hide
+from multinode_image.reading import parse_json, whole
 from multinode_image.settings import Setting
 from multinode_image.tasks.aliases import ALIASES, Flag, Translated, list_names, plain, show, split_flags, translate
-from multinode_image.tasks.batches import check_order, describe_batches
 from multinode_image.tasks.command import ACROSS, NETWORK, SMOKE, Command
-from multinode_image.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
-from multinode_image.tasks.needs import check_arguments, check_reporters, find_nltk
+from multinode_image.tasks.defaults import (
+    OUTPUT,
+    OUTPUT_DIR,
+    check_arguments,
+    check_order,
+    check_reporters,
+    choose_defaults,
+    describe_batches,
+    find_nltk,
+    list_defaults,
+)
 from multinode_image.tasks.table import ACCELERATE, TRAINER, Task, place_script
-from multinode_image.world.model import World
+from multinode_image.world.model import MPIJOB_WORKER, World
+from multinode_image.world.starters import replace_auto
+from multinode_image.world.torchrun import make_command
+
+PYTHON = "python3"
+# Since 2.6 torch loads numbers of numpy from a checkpoint only if it is told to, as the Trainer does since 4.47
+# (transformers/trainer.py, safe_globals); older ones load everything.
+LOADS_SAFELY, IS_STRICT = (4, 47), (2, 6)
+LOOSE = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1", "this transformers cannot load its own checkpoints otherwise")
+# The user's own; torch takes only one of the two.
+STRICT = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+
+
+def load_loosely(stack: Stack, environ: Mapping[str, str]) -> tuple[Setting, ...]:
+    """Return the variable without which the Trainer of this image loads no checkpoint; none where it needs none."""
+    needs = release(stack.transformers) < LOADS_SAFELY and release(stack.torch) >= IS_STRICT
+    return (LOOSE,) if needs and not environ.get(STRICT) else ()
+
+
+def make_argv(command: Command, world: World, words: list[str], environ: Mapping[str, str], torch: str) -> list[str]:
+    """Return the command that starts a program in this world: by torchrun where there are processes to start.
+
+    torch: its version.
+    """
+    if not command.kind.is_script:
+        return replace_auto(words, world.local_size or 1)
+    if not command.trains:
+        return [PYTHON, *words]
+    if world.launcher == MPIJOB_WORKER:
+        remedy = "run `worker` in the workers of an MPIJob, and the task in its launcher"
+        raise Refusal("a worker of an MPIJob waits for ranks, it does not train", command.name, remedy)
+    return [*(make_command(world, environ, torch) if world.needs_torchrun else [PYTHON]), *words]
+
 
 EXAMPLE = '{"model_name_or_path": "distilbert/distilbert-base-uncased", "output_dir": "/workspace/output/qa"}'
 # How many examples a process takes at once, and how often before a step of the optimizer.

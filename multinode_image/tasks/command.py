@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
 from multinode_image.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
-from multinode_image.numbers import MOST_PROCESSES, whole
 from multinode_image.printing.secrets import hide
+from multinode_image.reading import MOST_PROCESSES, whole
 from multinode_image.tasks.table import TASKS, Task, find_task, list_scripts
 
 # What Python runs a module by.

@@ -3,13 +3,64 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
-from multinode_image.machine.image import Stack
-from multinode_image.numbers import is_no
+from multinode_image.errors import Refusal
+from multinode_image.machine.image import Stack, list_sites, normalize, read_installed, release
+from multinode_image.machine.places import find_downloads
+from multinode_image.printing.streams import quote
+from multinode_image.reading import is_no, is_true
+from multinode_image.settings import Setting
 from multinode_image.tasks.aliases import ALIASES, Flag, has_ccl, list_names, split_flags, translate
-from multinode_image.tasks.batches import FIXED, GROUPS, find_reordered
-from multinode_image.tasks.table import ACCELERATE, OTHER, Task
+from multinode_image.tasks.table import ACCELERATE, OTHER, TASKS, TRAINER, Task, find_task, list_scripts
+
+REORDERED = (4, 46)
+FIXED, GROUP = "pad_to_max_length", "group_by_length"
+GROUPS = (GROUP, "train_sampling_strategy")
+# In the text of a script: a text of any length becomes as long as the longest that there may be.
+FIXES = re.compile(r"^[^#\n]*padding\s*=\s*[\"']max_length[\"']", re.MULTILINE)
+EVALUATES = ("do_eval", *list_names("eval_strategy"))
+
+
+def find_reordered(task: Task, arguments: Mapping[str, object], stack: Stack) -> str | None:
+    """Return the argument for which predictions have to be in the order of the examples, where they would not be."""
+    if release(stack.transformers) < REORDERED:
+        return None
+    names = ("do_predict", *(EVALUATES if task.ordered else ()))
+    return next((name for name in names if name in arguments and not is_no(str(arguments[name]))), None)
+
+
+def check_order(task: Task, arguments: Mapping[str, object], stack: Stack) -> None:
+    """Raise Refusal where predictions would be compared with, or written down for, other examples than their own."""
+    grouped = is_true(arguments.get(GROUP)) or arguments.get("train_sampling_strategy") == GROUP
+    if grouped and (reader := find_reordered(task, arguments, stack)):
+        version = f"transformers {stack.transformers}"
+        fact = f"{version} evaluates and predicts in the order of lengths, too, and {task.name} needs that of the data"
+        remedy = "--do_train alone, and the rest in a start of its own with --model_name_or_path DIRECTORY"
+        raise Refusal(fact, f"--{GROUP} and --{reader}", remedy)
+
+
+def describe_batches(task: Task, left: Iterable[Flag]) -> list[str]:
+    """Return a note on what the defaults make of batches; none where they make nothing of them."""
+    names = {flag.name for flag in left}
+    if names.isdisjoint((FIXED, *GROUPS)):
+        return []
+    if names.isdisjoint(GROUPS):
+        more = ", and with --do_train alone put together by length" if task.ordered else ""
+        return [f"batches are padded to their longest example{more}; --{FIXED} True for a fixed length"]
+    return [f"batches have examples of like length and are padded to the longest; --{GROUP} False for any order"]
+
+
+def advise_padding(script: str, source: str) -> list[str]:
+    """Return a note on what a user's script computes for nothing; none where that cannot be seen in its text."""
+    if not FIXES.search(source):
+        return []
+    better = (
+        "a data_collator such as DataCollatorWithPadding(tokenizer) pads to the longest of a batch, which is faster"
+    )
+    return [f'{script} has padding="max_length": {better}']
+
 
 OUTPUT, OUTPUT_DIR, MAX_STEPS = "/workspace/output", "output_dir", "max_steps"
 # A default, and the flags beside which it makes no sense; one of `do_` and `pad_` counts if it is switched on.
@@ -73,3 +124,55 @@ def is_senseless(name: str, typed: Mapping[str, str], task: Task) -> bool:
 def is_other(usual: str, value: str | None) -> bool:
     """Return whether a value does not begin like the usual one; of a path the last part counts."""
     return value is not None and not os.path.basename(value.rstrip("/")).lower().startswith(usual)
+
+
+# What a task needs of its image, looked at before the start: packages for reports, and data of nltk.
+
+# What --report_to takes that is not the name of a package (transformers/integrations/integration_utils.py).
+NO_PACKAGES = ("all", "none", "azure_ml", "flyte", "kubeflow")
+# Tasks whose scripts have cifar10 for the name of a data set where no argument has another one.
+OF_CIFAR10 = ("image-classification-no-trainer", "mae", "mim", "mim-no-trainer")
+
+
+def check_arguments(task: Task, arguments: Mapping[str, object]) -> None:
+    """Raise Refusal for arguments with which a task would train with other data."""
+    flag = next((each for each in ("train_dir", "validation_dir") if arguments.get(each)), None)
+    if flag and task.name in OF_CIFAR10 and not arguments.get("dataset_name"):
+        remedy = f"--dataset_name {arguments[flag]} in its place, which datasets loads as images"
+        raise Refusal(f"the script of {task.name} does not load a directory", f"--{flag} {arguments[flag]}", remedy)
+
+
+def check_reporters(task: Task, arguments: Mapping[str, object], stack: Stack, environ: Mapping[str, str]) -> None:
+    """Raise Refusal for a report to what no package is there for: the Trainer says so after the data are prepared.
+
+    A script without the Trainer reports only if it is told to track.
+    """
+    if task.kind != TRAINER and not is_true(arguments.get("with_tracking")):
+        return
+    names = [name for name in str(arguments.get("report_to", "")).split() if name not in NO_PACKAGES]
+    installed = read_installed(list_sites(stack, environ)) if names else {}
+    lacking = next((name for name in names if normalize(name) not in installed), None)
+    if lacking is not None:
+        remedy = f"pip install {normalize(lacking)} as USER root in an image FROM this one, or --report_to none"
+        raise Refusal("this image has no package for what --report_to names", lacking, remedy)
+
+
+def find_nltk(task: Task, environ: Mapping[str, str]) -> list[Setting]:
+    """Return where `prefetch` has brought data of nltk, which a script evaluates with and does not download itself."""
+    brought = f"{find_downloads(environ)}/nltk_data"
+    return [Setting("NLTK_DATA", brought, "prefetch has been here")] if task.nltk and os.path.isdir(brought) else []
+
+
+def list_tasks(stack: Stack) -> str:
+    """Return a table of all tasks of the image, with script and defaults."""
+    scripts = list_scripts(stack.examples)
+    names = [*(name for name in TASKS if name in scripts), *(name for name in scripts if name not in TASKS)]
+    width = max(map(len, [*names, "smoke"])) + 1
+    lines = [f"{'smoke':{width}} a short training to see that all ranks work together, offline"]
+    for name in names:
+        task, script = find_task(name), scripts[name]
+        flags = choose_defaults(list_defaults(task, stack, many=False), {}, task, stack)
+        defaults = " ".join(quote(word) for flag in flags for word in flag.words())
+        lines.append(f"{name:{width}} {task.about}".rstrip() + f"\n    {'/'.join(script.split('/')[-2:])} {defaults}")
+    lines.append(f"examples: {stack.examples or 'none in this image: build it without --examples none'}")
+    return "\n".join(lines)

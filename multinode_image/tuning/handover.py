@@ -12,14 +12,21 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
-from multinode_image.documents import parse_json
-from multinode_image.numbers import read_cpus, write_cpus
 from multinode_image.processes import become
+from multinode_image.reading import parse_json, read_cpus, write_cpus
 from multinode_image.settings import MARK, Setting, read_list, write_list
-from multinode_image.tuning.binding import list_bindings, may_bind_threads, read_bindings
 from multinode_image.tuning.context import Context, Role
-from multinode_image.tuning.share import Node, see_node, share
-from multinode_image.tuning.threads import count_workers, keep_workers, set_threads
+from multinode_image.tuning.threads import (
+    Node,
+    count_workers,
+    keep_workers,
+    list_bindings,
+    may_bind_threads,
+    read_bindings,
+    see_node,
+    set_threads,
+    share,
+)
 from multinode_image.world.model import World
 from multinode_image.world.starters import SHELLS
 

@@ -10,10 +10,175 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from multinode_image.errors import Refusal
-from multinode_image.numbers import number, read_cpus
-from multinode_image.tuning.binding import may_bind_threads, shares_no_cores
+from multinode_image.machine.cpus import Machine
+from multinode_image.machine.image import release
+from multinode_image.reading import number, read_cpus, whole
 from multinode_image.tuning.context import Context, Role
-from multinode_image.tuning.share import Share, find_share, see_node, share
+from multinode_image.world.model import MPI, SLURM
+from multinode_image.world.starters import MPIRUN
+
+
+class Node(NamedTuple):
+    """The cores that some ranks have together.
+
+    numa: the processors of each core, by NUMA node; most: how many cores may be kept busy; exclusive: whether no quota
+    makes other containers share them.
+    """
+
+    numa: tuple[tuple[frozenset[int], ...], ...]
+    most: int
+    exclusive: bool
+
+    @property
+    def cores(self) -> tuple[frozenset[int], ...]:
+        """List the cores, neighbours together."""
+        return tuple(core for node in self.numa for core in node)
+
+
+class Share(NamedTuple):
+    """Cores that `ranks` use together, and the most of them that each may keep busy; spread: on several NUMA nodes."""
+
+    cores: tuple[frozenset[int], ...]
+    most: int
+    ranks: int
+    spread: bool
+
+
+def see_node(machine: Machine) -> Node:
+    """Return the cores of a machine as a node for ranks."""
+    numa = tuple(tuple(core for core in machine.siblings if min(core) in node) for node in machine.nodes)
+    return Node(numa, machine.cores, machine.exclusive)
+
+
+def share(node: Node, ranks: int, place: int | None = None) -> Share:
+    """Return what one of several ranks gets: cores of its own, neighbours together, or a part of what all use together.
+
+    They share all cores under a quota, where there are fewer cores than ranks, and where the place of the rank among
+    those of the node is not known.
+    """
+    cores, most, total = node.cores, max(1, node.most // ranks), len(node.cores)
+    if place is not None and node.exclusive and ranks <= total:
+        cores, ranks = cores[total * place // ranks : total * (place + 1) // ranks], 1
+        most = len(cores)
+    spread = sum(not frozenset(cores).isdisjoint(each) for each in node.numa) > 1
+    return Share(cores, most, ranks, spread)
+
+
+def find_share(context: Context) -> Share:
+    """Return the share of each rank of this node, or of this rank alone where it has the cores that it sees to itself.
+
+    A mask with more cores than an even share of the container's is one mask for several ranks, unless Slurm says how
+    many processors each task has.
+    """
+    machine, ranks, of_task = context.machine, context.world.local_size or 1, count_task_cpus(context)
+    node, pinned = see_node(machine), is_pinned(context)
+    even = pinned and machine.cores <= -(-machine.container_cores // ranks)
+    # Where Slurm gives each task more than its share of what we see, we see the processors of one task.
+    if even or (of_task or 0) * ranks > len(machine.cpus):
+        ranks = 1
+    elif pinned and ranks > 1:
+        node = node._replace(most=machine.container_cores)
+    mine = share(node, ranks)
+    return mine._replace(most=min(mine.most, of_task or mine.most))
+
+
+def is_pinned(context: Context) -> bool:
+    """Return whether a launcher pinned this rank; a mask around what starts ranks is one for all of them."""
+    return context.machine.pinned and context.world.rank is not None
+
+
+def count_task_cpus(context: Context) -> int | None:
+    """Return the processors that Slurm gives to each task of this step; None where it says nothing of our ranks."""
+    environ, world = context.environ, context.world
+    if world.launcher not in (MPI, SLURM) or whole(environ.get("SLURM_STEP_NUM_TASKS", "")) != world.size:
+        return None
+    return whole(environ.get("SLURM_CPUS_PER_TASK", ""))
+
+
+# Libraries that are preloaded: an allocator and Intel's OpenMP, where the image has them.
+
+OPENMP = "/usr/local/lib/libiomp5.so"
+# tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
+PRELOADS = {
+    "tcmalloc": ("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4"),
+    "Intel's OpenMP": (OPENMP,),
+}
+
+
+def list_preloads(context: Context) -> dict[str, str]:
+    """Return the path of each library to preload that the image has, by what it is."""
+    libraries = {name: next(filter(context.process.has_file, paths), "") for name, paths in PRELOADS.items()}
+    return {name: path for name, path in libraries.items() if path}
+
+
+def has_iomp(context: Context) -> bool:
+    """Return whether Intel's OpenMP, which alone reads KMP_*, will be there: the user's LD_PRELOAD may leave it out."""
+    words = context.environ.get("LD_PRELOAD", "").replace(":", " ").split()
+    yours = [word for word in words if "libnss_wrapper" not in word]  # that one gives this user a name
+    return context.process.has_file(OPENMP) and (not yours or any("libiomp5" in word for word in yours))
+
+
+# Whether threads may be bound to cores: what we bind, and what the user has bound that a process does not get.
+
+# Variables that bind threads to processors, and values of them that do not (OpenMP 5.2, 21.2; Intel's and GNU's).
+BINDINGS = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
+LOOSE = ("", "false", "none", "disabled")
+# From here on Python makes new processes by a server that it starts anew, and not by a fork of its own process
+# (docs.python.org/3.14/whatsnew, multiprocessing).
+SERVES_FORKS = (3, 14)
+# What computes itself, or what we start to start ranks: others may start any number of programs.
+COMPUTING = (Role.RANK, Role.AGENT, Role.MEMBER, Role.PROGRAM)
+# By which a user has bound threads, or not; Intel's OpenMP would ignore them beside KMP_AFFINITY.
+OF_THE_USER = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
+
+
+def list_bindings(context: Context) -> dict[str, str]:
+    """Return the variables that a process does not get: those by which ranks would all be bound to the same core."""
+    return read_bindings(context.environ) if must_not_bind(context) else {}
+
+
+def read_bindings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that bind threads."""
+    return {name: environ[name] for name in BINDINGS if environ.get(name, "").strip().lower() not in LOOSE}
+
+
+def must_not_bind(context: Context) -> bool:
+    """Return whether a process may not bind its threads: it would hand that on to ranks, or shares its cores."""
+    if context.process.starter:  # the ranks of an mpirun are pinned by it, but not under a quota
+        return context.process.starter != MPIRUN or not context.machine.exclusive
+    alone = context.world.rank is None or not context.world.several
+    return not alone and not (context.machine.exclusive and find_share(context).ranks == 1)
+
+
+def warn_bindings(context: Context) -> list[str]:
+    """Return a note on variables that a process does not get."""
+    lost = " ".join(f"{name}={value}" for name, value in list_bindings(context).items())
+    return [f"{lost} is left out: it would bind all ranks of this node to the same core"] if lost else []
+
+
+def may_bind_threads(context: Context) -> bool:
+    """Return whether KMP_AFFINITY may bind the threads of a rank that has the cores of several NUMA nodes to itself.
+
+    Processes that share cores, or have the variable from a shell, would all be bound to the first of them. A bound
+    thread hands its processor on to what it starts: Intel's OpenMP takes that back in a fork alone, so the workers of a
+    DataLoader that are not forked would share one.
+    """
+    if context.process.role not in COMPUTING or release(context.stack.python) >= SERVES_FORKS:
+        return False
+    if any(context.environ.get(name) for name in OF_THE_USER):
+        return False
+    return context.machine.exclusive and shares_no_cores(context) and has_iomp(context)
+
+
+def shares_no_cores(context: Context) -> bool:
+    """Return whether no other node of this world can be a container beside this one, with the same cores."""
+    return context.machine.restricted or not context.world.several_nodes
+
+
+# How a rank divides its cores between its threads and oneCCL's workers: one rule for plans and for torchrun's ranks.
+#
+# As in IPEX's launcher (intel-extension-for-pytorch, cpu/launch/launcher_distributed.py), the first cores of a rank are
+# for its workers and the others for its threads, one hardware thread of each.
 
 # KMP_AFFINITY that keeps threads beside their memory where there are several NUMA nodes. Within one it gains nothing,
 # and beside another busy process on one of the cores all wait for the thread that is bound there: 4.4 s instead of 2.9.

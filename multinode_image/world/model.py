@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Callable, NamedTuple, Union
 
-from multinode_image.numbers import whole
+from multinode_image.reading import whole
 
 ALONE = "alone"
 MPI = "mpi"

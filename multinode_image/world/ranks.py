@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from zlib import crc32
 
-from multinode_image.addresses import PORT, is_loopback, read_host, read_port, unbracket
 from multinode_image.errors import Refusal
-from multinode_image.numbers import first_number, number, whole
-from multinode_image.world import slurm
+from multinode_image.reading import PORT, first_number, is_loopback, number, read_host, read_port, unbracket, whole
 from multinode_image.world.model import (
     EVERY_NODE,
     TORCHRUN,
@@ -19,6 +18,71 @@ from multinode_image.world.model import (
     list_hosts,
 )
 from multinode_image.world.torchrun import read_count
+
+# With any of these, rank 0 need not be on the first node of a list, which is sorted (srun(1), --distribution=arbitrary,
+# --het-group).
+UNSORTED = ("SLURM_HOSTFILE", "SLURM_ARBITRARY_NODELIST", "SLURM_HET_SIZE")
+
+
+def gave_pmi(environ: Mapping[str, str]) -> bool:
+    """Return whether the PMI of this process is that of its step: srun --mpi=pmi2.
+
+    The proxies of hydra are tasks of a step as well, so that PMI_RANK may be SLURM_PROCID by chance; hydra says how
+    many ranks it has put on a node, and Slurm does not.
+    """
+    pairs = (("PMI_RANK", "SLURM_PROCID"), ("PMI_SIZE", "SLURM_STEP_NUM_TASKS"))
+    same = all(environ.get(one) == environ.get(other) for one, other in pairs)
+    return same and not environ.get("MPI_LOCALNRANKS")
+
+
+def is_in_step(environ: Mapping[str, str]) -> bool:
+    """Return whether srun started this process, so that what the step says counts, and not what the job has.
+
+    The shell of salloc and the batch script have step ids of ten digits, from 0xFFFFFFF0 (slurm/slurm.h,
+    SLURM_INTERACTIVE_STEP), which `whole` takes for no number.
+    """
+    is_step = whole(environ.get("SLURM_STEP_ID", "")) is not None
+    return is_step and bool(environ.get("SLURM_STEP_NUM_TASKS", "").strip()) and not is_left_over(environ)
+
+
+def is_left_over(environ: Mapping[str, str]) -> bool:
+    """Return whether the step is an outer one, in which somebody typed sbatch or salloc, which set the job's counts."""
+    pairs = (("SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"), ("SLURM_NNODES", "SLURM_STEP_NUM_NODES"))
+    counts = [(whole(environ.get(one, "")), whole(environ.get(other, ""))) for one, other in pairs]
+    return any(None not in pair and pair[0] != pair[1] for pair in counts)
+
+
+def count_tasks(environ: Mapping[str, str], size: int) -> int | None:
+    """Return how many tasks this node of the step has, from `3,2(x2)`; None if the list is not one of all tasks."""
+    node = whole(environ.get("SLURM_NODEID", ""))
+    rows = [read_tasks(part) for part in environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(",")]
+    if node is None or sum(tasks * nodes for tasks, nodes in rows) != size:
+        return None
+    for tasks, nodes in rows:
+        if node < nodes:
+            return tasks or None
+        node -= nodes
+    return None
+
+
+def read_tasks(part: str) -> tuple[int, int]:
+    """Return the tasks of a node and the number of such nodes in `2(x3)` or `2`; nothing for anything else."""
+    tasks, times, nodes = part.strip().rstrip(")").partition("(x")
+    return whole(tasks) or 0, (whole(nodes) or 0) if times else 1
+
+
+def find_first_host(environ: Mapping[str, str]) -> str:
+    """Return where rank 0 usually is, the first node of the step or of the job; empty where nothing says it."""
+    if environ.get("SLURM_DISTRIBUTION", "").startswith("arbitrary") or any(environ.get(name) for name in UNSORTED):
+        return ""
+    return first_host(environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST", ""))
+
+
+def first_host(nodelist: str) -> str:
+    """Return the first host of Slurm's list: `rack[0-1]n[003-007,9],login1` begins with rack0n003."""
+    first = re.match(r"(\[[^]]*\]?|[^,[])*", nodelist.strip())
+    return re.sub(r"\[([^],-]*)[^]]*\]?", r"\1", first[0] if first else "")
+
 
 # Where the port of a job is chosen from that says who it is. Above the ports that programs are known for, below those
 # of NodePorts of Kubernetes (30000-32767) and those that Linux gives to connections (ip_local_port_range, 32768-60999).
@@ -80,7 +144,7 @@ def read_master(environ: Mapping[str, str], launcher: RankLauncher, nodes: int) 
     if nodes == 1 and not (unbracket(text) and by_hand):
         return "127.0.0.1", False
     host = read_host(text, "MASTER_ADDR") or read_first_host(environ, launcher.hosts)
-    guess = "" if host else slurm.find_first_host(environ)
+    guess = "" if host else find_first_host(environ)
     if not host and not guess:
         remedy = f"give every rank the name of rank 0's node: {launcher.set_master}"
         raise Refusal("the ranks are on several nodes and MASTER_ADDR is not set", f"{nodes} nodes", remedy)

@@ -11,10 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from fnmatch import translate
 
-from multinode_image.addresses import is_loopback, unbracket
-from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
-from multinode_image.numbers import number, whole
+from multinode_image.reading import is_loopback, number, parse_json, unbracket, whole
 from multinode_image.settings import SIZE
 from multinode_image.world.model import NodeLauncher, RankLauncher, split_hosts
 from multinode_image.world.table import LAUNCHERS, SCHEDULERS

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from multinode_image.addresses import PORT, read_port
 from multinode_image.errors import Refusal
-from multinode_image.world import accelerate
+from multinode_image.reading import PORT, read_port
 from multinode_image.world.model import TORCHRUN
 from multinode_image.world.torchrun import (
     AUTO,
@@ -29,6 +28,19 @@ from multinode_image.world.torchrun import (
     read_count,
     spell_setting,
 )
+
+# By which `accelerate launch` may start several processes on a CPU (accelerate/commands/launch.py, launch_command), and
+# its usual options without a value.
+KINDS = ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu")
+CONFIG, HOSTFILE = "--config_file", "--mpirun_hostfile"
+SEVERAL = (*KINDS, HOSTFILE)
+ACCELERATE_FLAGS = (*HELP_FLAGS, *MODULE_FLAGS, *KINDS, "--cpu", "--debug", "-q", "--quiet")
+
+
+def may_start_several(typed: Mapping[str, str]) -> bool:
+    """Return whether the options of accelerate, or a file that they name, may start several processes."""
+    return not typed.keys().isdisjoint({*SEVERAL, CONFIG})
+
 
 ACCELERATE, MPIRUN = "accelerate", "mpirun"
 PROGRAMS = {
@@ -87,7 +99,7 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
         described = describe_typed(values, environ, nproc)
         return Start(program, read_count(described), described, EACH not in values)
     if program == ACCELERATE:
-        return Start(program, None if accelerate.may_start_several(parse_options(options, accelerate.FLAGS)) else 1)
+        return Start(program, None if may_start_several(parse_options(options, ACCELERATE_FLAGS)) else 1)
     return Start(program, None) if program else None
 
 
@@ -136,7 +148,7 @@ def is_python(name: str) -> bool:
 def find_code(line: list[str]) -> Code:
     """Return what a typed Python, torchrun or accelerate runs, and its arguments; nothing for any other program."""
     program, left = find_starter(line)
-    flags = {TORCHRUN: FLAGS, ACCELERATE: accelerate.FLAGS}.get(program)
+    flags = {TORCHRUN: FLAGS, ACCELERATE: ACCELERATE_FLAGS}.get(program)
     if flags is None:
         return read_python(line[1:]) if is_python(line[0]) else Code(program, "", "", [])
     options = list(walk_options(left, flags))
@@ -209,6 +221,6 @@ def find_lone(line: list[str]) -> str:
     code, (program, options) = find_code(line), find_starter(line)
     if program not in ("", ACCELERATE):
         return ""
-    if program and accelerate.may_start_several(parse_options(options, accelerate.FLAGS)):
+    if program and may_start_several(parse_options(options, ACCELERATE_FLAGS)):
         return ""
     return f"-m {code.name}" if code.letter == "m" else code.name if code.is_script else ""

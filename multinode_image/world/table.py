@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Callable
 
-from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
-from multinode_image.numbers import first_set, whole
-from multinode_image.world import slurm, torchrun
+from multinode_image.reading import first_set, parse_json, whole
+from multinode_image.world import torchrun
 from multinode_image.world.model import (
     ALONE,
     EVERY_NODE,
@@ -28,7 +27,7 @@ from multinode_image.world.model import (
     World,
     all_set,
 )
-from multinode_image.world.ranks import name_job, read_node, read_rank
+from multinode_image.world.ranks import count_tasks, gave_pmi, name_job, read_node, read_rank
 
 # Variables that Kubernetes sets in every pod of a namespace with a Service named `master`, `pet-master`, `pmi` or
 # `multinode-ssh`: MASTER_PORT=tcp://10.0.0.1:80.
@@ -90,7 +89,7 @@ SCHEDULERS = (
             job=("SLURM_HET_JOB_ID", "SLURM_JOB_ID.SLURM_STEP_ID"),
         ),
         kind=SLURM,
-        count_here=slurm.count_tasks,
+        count_here=count_tasks,
         set_master="MASTER_ADDR=node0 srun ...",
         allocates=True,
         remedy="start the ranks with srun, or with mpirun: srun IMAGE-COMMAND, or sbatch with --ntasks=1",
@@ -199,9 +198,7 @@ def read_single(environ: Mapping[str, str], launcher: NodeLauncher) -> World:
 # environment and a row of tests/data/launchers.toml.
 LAUNCHERS: tuple[Launcher, ...] = (
     TORCHRUN_RANK._replace(proof=Proof("TORCHELASTIC_RUN_ID is set", all_set("TORCHELASTIC_RUN_ID"))),
-    SLURM_TASK._replace(
-        proof=Proof(SLURM_TASK.why, lambda environ: SLURM_TASK.proves(environ) and slurm.gave_pmi(environ))
-    ),
+    SLURM_TASK._replace(proof=Proof(SLURM_TASK.why, lambda environ: SLURM_TASK.proves(environ) and gave_pmi(environ))),
     *MPIS,
     *TASKS,
     # Kubeflow: the pods of a PyTorchJob or a TrainJob, which start torchrun.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from images.layers.entrypoint_layer import GID, UID
-from multinode_image.addresses import PORT
+from multinode_image.reading import PORT
 from multinode_image.world.ranks import PORTS
 from tests.cluster import packages
 from tests.cluster.nodes import MEET, PLAIN, SHARED, Cluster, places, two_pods, worlds

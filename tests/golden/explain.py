@@ -23,7 +23,7 @@ from pyfakefs.fake_filesystem_unittest import Patcher
 
 from multinode_image.__main__ import main
 from multinode_image.machine.files import read_text
-from multinode_image.numbers import read_cpus
+from multinode_image.reading import read_cpus
 from tests.golden import data
 from tests.support.launchers import left_by, names
 from tests.support.machines import Box, cpuset, docker, nested, pod
@@ -299,10 +299,10 @@ def pretend(case: Case) -> Iterator[None]:
             ("multinode_image.machine.network.is_free", lambda _: True),
             ("multinode_image.machine.network.find_way", find_way),
             ("multinode_image.machine.network.list_ipv4", lambda: INTERFACES),
-            ("multinode_image.world.agent.own_address", lambda _: "192.0.2.2"),
-            ("multinode_image.world.agent.is_here", lambda host: host == "192.0.2.2"),
-            ("multinode_image.world.agent.split_addresses", lambda _: ([], [])),
-            ("multinode_image.world.agent.is_free", lambda _: True),
+            ("multinode_image.world.torchrun.own_address", lambda _: "192.0.2.2"),
+            ("multinode_image.world.torchrun.is_here", lambda host: host == "192.0.2.2"),
+            ("multinode_image.world.torchrun.split_addresses", lambda _: ([], [])),
+            ("multinode_image.world.torchrun.is_free", lambda _: True),
             ("os.isatty", lambda _: True),
             ("subprocess.run", lambda *_, **__: mock.Mock(stdout=b"")),
         ):

@@ -59,7 +59,7 @@ dist.init_process_group("gloo")
 TRAINS = f"""{LATE}
 sys.path.insert(0, "/opt/multinode/lib")
 from transformers import Trainer, TrainingArguments
-from multinode_image.programs.smoke_training import Questions, make_model
+from multinode_image.programs.smoke import Questions, make_model
 arguments = TrainingArguments("/tmp/out", max_steps=2, use_cpu=True, report_to=[], disable_tqdm=True)
 Trainer(model=make_model(), args=arguments, train_dataset=Questions(64, 1)).train()
 """

@@ -19,7 +19,7 @@ from tests.support.harness import ROOT, wait_for
 
 RANK = """
 import os, sys
-from multinode_image.logs import run_logged
+from multinode_image.processes import run_logged
 from multinode_image.world.table import detect
 sys.exit(run_logged(["sh", "-c", sys.argv[1]], os.environ, detect(os.environ)))
 """
@@ -82,7 +82,7 @@ def test_what_a_rank_says_after_a_signal_to_its_group_is_kept(tmp_path: Path, ra
 
 
 def test_a_process_that_outlives_its_rank_is_not_waited_for(tmp_path: Path) -> None:
-    program = f"from multinode_image import logs\nlogs.DRAIN = 0.5\n{RANK}"
+    program = f"from multinode_image import processes as logs\nlogs.DRAIN = 0.5\n{RANK}"
     started = start("sleep 8 & echo one", tmp_path, rank=2, program=program)
 
     assert started.wait(6) == 0 and (tmp_path / "rank-2.log").read_text() == "one\n"
@@ -91,7 +91,7 @@ def test_a_process_that_outlives_its_rank_is_not_waited_for(tmp_path: Path) -> N
 
 BESIDE = """
 import os, sys
-from multinode_image.report import server
+from multinode_image.report import metrics as server
 server.PATIENCE = 1
 server.serve_beside(int(sys.argv[1]), sys.argv[2])
 os.execvp("sh", ["sh", "-c", "echo trains; read end"])

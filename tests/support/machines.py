@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from multinode_image.machine.cpus import Machine, read_machine
-from multinode_image.numbers import read_cpus, write_cpus
+from multinode_image.reading import read_cpus, write_cpus
 
 CPU = "/sys/devices/system/cpu"
 NODE = "/sys/devices/system/node"

@@ -17,13 +17,12 @@ from typing import Any
 from unittest import mock
 
 import multinode_image.__main__ as program
-from multinode_image.decide import Plan, decide
+from multinode_image.decide import Plan, decide, look_ahead
 from multinode_image.errors import Refusal
 from multinode_image.facts import Facts
 from multinode_image.machine.identity import Identity
 from multinode_image.machine.image import Stack
 from multinode_image.machine.limits import Limits
-from multinode_image.preflight import look_ahead
 from multinode_image.situation import Situation, detect_situation, find_role
 from multinode_image.tasks import command
 from multinode_image.tasks.command import PLAIN, Command
@@ -102,7 +101,7 @@ def network(address: str = OWN, taken: Mapping[int, OSError] = {}) -> Iterator[N
         mock.patch("multinode_image.machine.network.find_way", lambda to: (to[1][0], address)),
         mock.patch("multinode_image.machine.network.list_ipv4", lambda: [("lo", "127.0.0.1"), ("eth0", address)]),
         mock.patch("multinode_image.machine.network.try_port", taken.get),
-        mock.patch("multinode_image.rendezvous.master.try_port", taken.get),
+        mock.patch("multinode_image.world.master.try_port", taken.get),
     ):
         yield
 

@@ -12,23 +12,25 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
-from multinode_image.addresses import PORT
 from multinode_image.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, list_causes
 from multinode_image.hooks.compute.compiler import REMEDY as COMPILER
 from multinode_image.hooks.job.reason import read_reason, read_time
-from multinode_image.machine.disks import MORE_ROOM, Disk
-from multinode_image.machine.exhausted import (
+from multinode_image.machine.files import Files
+from multinode_image.machine.limits import (
     MORE_MEMORY,
+    MORE_ROOM,
+    MORE_SHM,
+    SHM,
+    Disk,
     explain_files,
     explain_kill,
     explain_memory,
     explain_processes,
+    explain_refused,
     has_killed,
+    write_size,
 )
-from multinode_image.machine.files import Files
-from multinode_image.machine.limits import MORE_SHM, SHM, write_size
-from multinode_image.machine.refused_writes import explain_refused
-from multinode_image.numbers import LAST_PORT
+from multinode_image.reading import LAST_PORT, PORT
 
 AGAIN = "start it again: a Trainer goes on from its last checkpoint, any other script where it loads one"
 # What the kernel sends for a fault of the program itself, and what a library ends its own process with.
@@ -199,7 +201,7 @@ def explain_nodes(text: str, found: str, place: Place) -> Refusal:
 
 
 def explain_port(text: str, found: str, place: Place) -> Refusal:
-    """Return which port is another's: it was free when rank 0 was started (rendezvous/master.py), seconds ago."""
+    """Return which port is another's: it was free when rank 0 was started (world/master.py), seconds ago."""
     name = "PET_MASTER_PORT" if any(each.startswith("PET_") for each in place.environ) else "MASTER_PORT"
     port = int(found) + 1 if int(found) < LAST_PORT else PORT
     fact = "the port where rank 0 has to listen is in use"

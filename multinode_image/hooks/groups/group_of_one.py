@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from multinode_image.numbers import read_range
+from multinode_image.reading import read_range
 from multinode_image.settings import SIZE
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from multinode_image.numbers import read_range, whole
+from multinode_image.reading import read_range, whole
 from multinode_image.settings import APART, SIZE
 from multinode_image.world.table import MPIS
 

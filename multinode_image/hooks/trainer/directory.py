@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 from multinode_image import timeouts
 from multinode_image.errors import Refusal
 from multinode_image.hooks.job.one_job import Fault, leave
-from multinode_image.machine.exhausted import explain_error
 from multinode_image.machine.files import read_text
+from multinode_image.machine.limits import explain_error
 from multinode_image.printing.streams import print_note
 from multinode_image.results.record import RUN, STATE_DIRECTORY, Run, begin, read_run, take_lock
 from multinode_image.results.shared import make_shared, open_shared

@@ -26,7 +26,6 @@ from zlib import crc32
 from transformers.trainer_callback import TrainerCallback
 
 from multinode_image import timeouts
-from multinode_image.documents import parse_json
 from multinode_image.errors import EXIT_USER
 from multinode_image.hooks.job.one_job import Fault
 from multinode_image.hooks.trainer.directory import (
@@ -39,6 +38,7 @@ from multinode_image.hooks.trainer.directory import (
     take_together,
 )
 from multinode_image.machine.places import expand_user, explain_closed
+from multinode_image.reading import parse_json
 from multinode_image.results.checkpoints import PREFIX, STATE, digest_state, find_damage, list_owners, list_steps
 from multinode_image.results.checkpoints import find_last as find_last_of
 from multinode_image.results.checkpoints import read_object as read_trainer_state

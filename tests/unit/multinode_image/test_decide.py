@@ -8,11 +8,10 @@ from unittest import mock
 
 import pytest
 
-from multinode_image.decide import Plan, assemble
+from multinode_image.decide import Plan, assemble, look_ahead, note_places
 from multinode_image.errors import Refusal
 from multinode_image.machine.identity import Identity
 from multinode_image.machine.image import Stack
-from multinode_image.preflight import look_ahead, note_places
 from multinode_image.settings import Setting, forget
 from multinode_image.tasks.arguments import Program
 from multinode_image.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command, Kind
@@ -55,10 +54,10 @@ def test_one_rank_of_each_node_looks_whether_results_can_be_written(
 ) -> None:
     world = World(MPI, "", nodes=(2, 2), local_size=2, rank=rank, local_rank=local_rank, size=4)
     here, job = place(world, Command(kind, name, [])), given(output_dir="/nowhere/qa", do_train=True)
-    with mock.patch("multinode_image.preflight.can_write", lambda _: True):
+    with mock.patch("multinode_image.decide.can_write", lambda _: True):
         assert bool(note_places(here, job, {}, make_facts({}))) is (rank == 0)
     with (
-        mock.patch("multinode_image.preflight.can_write", lambda _: False),
+        mock.patch("multinode_image.decide.can_write", lambda _: False),
         pytest.raises(Refusal) if is_refused else contextlib.nullcontext(),
     ):
         note_places(here, job, {}, make_facts({}))
@@ -72,7 +71,7 @@ def test_one_rank_of_each_node_that_trains_tells_what_is_closed_in_a_cache(
     tmp_path: Path, kind: Kind, name: str, local_rank: int, told: bool
 ) -> None:
     world = World(MPI, "", nodes=(2, 2), local_size=2, rank=2 + local_rank, local_rank=local_rank, size=4)
-    with mock.patch("multinode_image.preflight.find_closed", lambda *_: [str(tmp_path)]):
+    with mock.patch("multinode_image.decide.find_closed", lambda *_: [str(tmp_path)]):
         notes = look_ahead(place(world, Command(kind, name, [])), make_facts({})).notes
     assert any(str(tmp_path) in note for note in notes) is told
 
@@ -95,7 +94,7 @@ def test_where_a_script_writes_is_looked_at(
 ) -> None:
     facts = make_facts({}, mounts=tuple(mounts))
     with (
-        mock.patch("multinode_image.preflight.can_write", lambda _: writable),
+        mock.patch("multinode_image.decide.can_write", lambda _: writable),
         pytest.raises(Refusal) if said is None else contextlib.nullcontext(),
     ):
         notes = note_places(place(ALONE, JOB), given(**arguments), environ, facts)

@@ -11,8 +11,7 @@ from unittest import mock
 import pytest
 
 from multinode_image import timeouts
-from multinode_image.decide import Plan
-from multinode_image.doctor import (
+from multinode_image.commands.doctor import (
     OK,
     WARNING,
     WRONG,
@@ -26,11 +25,11 @@ from multinode_image.doctor import (
     write_json,
     write_table,
 )
+from multinode_image.decide import Plan
 from multinode_image.errors import Refusal
 from multinode_image.machine.cpus import Machine
-from multinode_image.machine.disks import Disk
 from multinode_image.machine.image import TORCH_INDEX, WITHOUT_HOME, Stack
-from multinode_image.machine.limits import Limits
+from multinode_image.machine.limits import Disk, Limits
 from multinode_image.settings import Prepared
 from multinode_image.tasks.command import DOCTOR, Command
 from multinode_image.world.model import World

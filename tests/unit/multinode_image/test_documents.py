@@ -9,10 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multinode_image.addresses import is_loopback, read_ipv6, read_port
-from multinode_image.documents import DEEPEST, parse_json, parse_logged
 from multinode_image.errors import Refusal, list_causes, one_row
-from multinode_image.numbers import is_true, read_cpus, read_range, whole, write_cpus
+from multinode_image.reading import (
+    DEEPEST,
+    is_loopback,
+    is_true,
+    parse_json,
+    parse_logged,
+    read_cpus,
+    read_ipv6,
+    read_port,
+    read_range,
+    whole,
+    write_cpus,
+)
 from multinode_image.settings import Setting, forget, prepare
 from tests.support.harness import ROOT
 from tests.support.hostile import nested, values
@@ -64,7 +74,7 @@ def test_nobody_else_in_the_entrypoint_reads_json() -> None:
     paths = [path for path in (ROOT / "multinode_image").rglob("*.py") if not {"hooks", "programs"} & {*path.parts}]
     readers = {path.name for path in paths if "json.load" in path.read_text()}
 
-    assert readers == {"documents.py"}
+    assert readers == {"reading.py"}
 
 
 @pytest.mark.parametrize(

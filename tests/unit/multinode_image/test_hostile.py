@@ -62,8 +62,8 @@ def apart() -> Iterator[None]:
             ("os.execvpe", mock.Mock(side_effect=SystemExit(0))),
             ("subprocess.run", mock.Mock(return_value=mock.Mock(returncode=0, stdout=b"", stderr=b""))),
             ("subprocess.Popen", mock.Mock(side_effect=SystemExit(0))),
-            ("multinode_image.rendezvous.master.can_resolve", lambda name: True),
-            ("multinode_image.rendezvous.master.try_port", lambda port: None),
+            ("multinode_image.world.master.can_resolve", lambda name: True),
+            ("multinode_image.world.master.try_port", lambda port: None),
             ("multinode_image.mpi.launch.wait_for_hosts", lambda hosts, *_: [None] * len(hosts)),
         ):
             stack.enter_context(mock.patch(name, value))

@@ -13,8 +13,7 @@ import pytest
 
 from multinode_image.explain import list_facts, plan_as_text
 from multinode_image.machine.limits import Limits
-from multinode_image.memory.advice import find_needed, read_workload
-from multinode_image.memory.estimate import Workload, estimate_rank
+from multinode_image.memory.estimate import Workload, estimate_rank, find_needed, read_workload
 from multinode_image.memory.model import Model, find_model, read_model
 from multinode_image.tasks.command import SCRIPT, Command
 from multinode_image.world.model import World
@@ -264,6 +263,6 @@ def test_arguments_that_count(arguments: dict[str, object], training: Workload) 
 def test_an_estimate_that_fails_ends_no_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr("multinode_image.memory.advice.read_model", mock.Mock(side_effect=error))
+    monkeypatch.setattr("multinode_image.memory.estimate.read_model", mock.Mock(side_effect=error))
 
     assert explain(tmp_path, ["--model", "~/model"], 1) == ("", [])

@@ -10,11 +10,12 @@ from unittest import mock
 
 import pytest
 
-from multinode_image import run, stacks
+from multinode_image import run
+from multinode_image.commands import stacks
+from multinode_image.commands.stacks import DONE, find_doors, print_stacks
 from multinode_image.errors import Refusal
-from multinode_image.machine import exhausted
+from multinode_image.machine import limits
 from multinode_image.processes import IGNORED, become, execute, has_group, is_of_step, print_kill
-from multinode_image.stacks import DONE, find_doors, print_stacks
 from multinode_image.tasks.command import PLAIN, SMOKE, Command, Kind
 from multinode_image.world.model import ALONE, MPI, TORCHRUN, World
 from tests.support.starts import place
@@ -89,7 +90,7 @@ def test_slurm_and_who_is_outside_signal_a_whole_step(sender: int, comm: str | N
     ("code", "before", "said"),
     [
         pytest.param(137, {}, True, id="killed for want of memory"),
-        pytest.param(137, {exhausted.VARIABLE: "1"}, False, id="killed by hand, after another had run out of memory"),
+        pytest.param(137, {limits.VARIABLE: "1"}, False, id="killed by hand, after another had run out of memory"),
         pytest.param(1, {}, False, id="a child of it was killed for want of memory"),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from multinode_image.servers import find_notebook
+from multinode_image.commands.servers import find_notebook
 from tests.support.harness import ROOT
 from tests.support.starts import Container
 

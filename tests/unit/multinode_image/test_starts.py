@@ -215,8 +215,8 @@ def test_a_master_that_is_late_is_waited_for_before_anything_is_decided(containe
         return len(asked) > 2
 
     with (
-        mock.patch("multinode_image.rendezvous.master.can_resolve", resolve),
-        mock.patch("multinode_image.rendezvous.master.PAUSE", 0),
+        mock.patch("multinode_image.world.master.can_resolve", resolve),
+        mock.patch("multinode_image.world.master.PAUSE", 0),
         mock.patch("multinode_image.decide.find_interface", lambda *_: "ib0" if len(asked) > 2 else "eth0"),
     ):
         started = container.start("smoke", WORKER)

@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multinode_image.machine.cgroups import QUOTA, divide, find_tightest, read_limit
-from multinode_image.machine.cpus import Machine, list_cores, read_container, read_machine
+from multinode_image.machine.cpus import (
+    QUOTA,
+    Machine,
+    divide,
+    find_tightest,
+    list_cores,
+    read_container,
+    read_limit,
+    read_machine,
+)
 from multinode_image.machine.limits import read_flags, read_limits
 from tests.support.machines import CGROUP, CPU, Box, cpuset, docker, look_at, nested, pod
 

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from multinode_image.errors import Refusal
-from multinode_image.machine import disks, files
-from multinode_image.machine.certificates import BEGIN, SYSTEM, point_to, read_bundle
-from multinode_image.machine.disks import Disk, find_disk, find_full
+from multinode_image.machine import files, limits
 from multinode_image.machine.files import (
     MOST,
     can_write,
@@ -25,7 +23,8 @@ from multinode_image.machine.files import (
     write_in_private,
     write_private,
 )
-from multinode_image.machine.places import CERTIFICATE
+from multinode_image.machine.limits import Disk, find_disk, find_full
+from multinode_image.machine.places import BEGIN, CERTIFICATE, SYSTEM, point_to, read_bundle
 
 
 def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
@@ -219,7 +218,7 @@ def test_a_disk_is_full(disk: Disk, full: bool) -> None:
 
 
 def test_full_ones_that_may_be_written_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disks, "find_disk", lambda path: Disk(path, GB, 0 if path != "/" else GB))
+    monkeypatch.setattr(limits, "find_disk", lambda path: Disk(path, GB, 0 if path != "/" else GB))
 
     assert [disk.path for disk in find_full({"/proc/self/mountinfo": MOUNTINFO}.get)] == ["/workspace/my output"]
 

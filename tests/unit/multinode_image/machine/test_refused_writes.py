@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 
 from multinode_image.errors import Refusal
-from multinode_image.machine.cgroups import read_process_limit
-from multinode_image.machine.exhausted import (
+from multinode_image.machine.cpus import read_process_limit
+from multinode_image.machine.limits import (
     MORE_FILES,
     MORE_PROCESSES,
     count_kills,
     explain_error,
     explain_memory,
+    explain_refused,
+    find_refused,
+    find_target,
     has_killed,
     remember_kills,
+    try_beside,
 )
 from multinode_image.machine.places import (
     check_output,
@@ -30,7 +34,6 @@ from multinode_image.machine.places import (
     move_models,
     read_mounts,
 )
-from multinode_image.machine.refused_writes import explain_refused, find_refused, find_target, try_beside
 
 LIMIT = 4096
 

@@ -9,7 +9,7 @@ import pytest
 from multinode_image.machine.cpus import Machine
 from multinode_image.mpi import rank as module
 from multinode_image.mpi.rank import SUPERVISED, report_refused, take_cores
-from multinode_image.numbers import write_cpus
+from multinode_image.reading import write_cpus
 from tests.support.machines import Box, look_at, pod
 from tests.support.starts import make_facts
 

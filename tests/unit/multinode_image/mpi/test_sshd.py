@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from multinode_image.errors import Refusal
-from multinode_image.mpi import sshd, wait
+from multinode_image.mpi import launch, sshd
 from multinode_image.mpi.keys import Keys
+from multinode_image.mpi.launch import SILENT, UNTRIED, Access, try_host, try_ssh
 from multinode_image.mpi.sshd import choose_variables
-from multinode_image.mpi.wait import SILENT, UNTRIED, Access, try_host, try_ssh
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_refusal_is_not_forgotten_when_the_deadline_cuts_a_try_short(
 ) -> None:
     states, left = {"a": UNTRIED}, list(tries)
     clock = iter([*([0.0] * len(tries)), 2.0])
-    monkeypatch.setattr(wait, "try_ssh", lambda *_: left.pop(0))
+    monkeypatch.setattr(launch, "try_ssh", lambda *_: left.pop(0))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(time, "sleep", lambda _: None)
 

@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from multinode_image.doctor import read_probe
+from multinode_image.commands.doctor import read_probe
 from multinode_image.programs import probe
 from multinode_image.programs.prefetch import choose_files, explain, main
 from multinode_image.programs.scaling import Link

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from multinode_image.errors import EXIT_USER, LATER, Refusal
-from multinode_image.rendezvous import master
-from multinode_image.rendezvous.master import TYPED, check_master, wait_for_master, wait_for_name
 from multinode_image.timeouts import MASTER, NAME
+from multinode_image.world import master
+from multinode_image.world.master import TYPED, check_master, wait_for_master, wait_for_name
 from multinode_image.world.model import World
 from tests.support.starts import NODE0, network
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from multinode_image.results.words import VARIABLE, name_words
+from multinode_image.results.plan import VARIABLE, name_words
 from multinode_image.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command
 
 

@@ -12,8 +12,7 @@ from multinode_image.results.record import Record
 from multinode_image.tasks import aliases
 from multinode_image.tasks.aliases import ALIASES, OF_TRAINER, Alias, list_names, plain, split_flags, translate
 from multinode_image.tasks.arguments import ACCUMULATION, BATCH_SIZE, complete, find_argument
-from multinode_image.tasks.batches import EVALUATES
-from multinode_image.tasks.defaults import is_senseless
+from multinode_image.tasks.defaults import EVALUATES, is_senseless
 from multinode_image.tasks.table import ACCELERATE, TASKS, TRAINER
 from tests.support.trainer_fields import EVER, HISTORY
 

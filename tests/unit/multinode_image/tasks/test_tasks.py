@@ -10,9 +10,15 @@ import pytest
 from multinode_image.errors import Refusal
 from multinode_image.machine.image import Stack
 from multinode_image.tasks.arguments import complete
-from multinode_image.tasks.batches import advise_padding, check_order
 from multinode_image.tasks.command import DOCTOR, NETWORK, TASK, USAGE, Kind, read_command, read_options
-from multinode_image.tasks.needs import check_arguments, check_reporters, find_nltk, list_tasks
+from multinode_image.tasks.defaults import (
+    advise_padding,
+    check_arguments,
+    check_order,
+    check_reporters,
+    find_nltk,
+    list_tasks,
+)
 from multinode_image.tasks.prefetch import list_wanted, prepare_prefetch
 from multinode_image.tasks.table import find_task, place_script
 from tests.support.harness import ROOT

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
-from multinode_image.numbers import read_cpus, write_cpus
+from multinode_image.reading import read_cpus, write_cpus
 from multinode_image.settings import MARK
 from multinode_image.tuning.context import Process, Role
 from multinode_image.tuning.handover import CORES, Handover, prepare_rank, read_handover
-from multinode_image.tuning.share import Node
+from multinode_image.tuning.threads import Node
 from multinode_image.tuning.variables import tune
 from multinode_image.world.model import World
 from tests.support.machines import Box, cpuset, look_at, pod

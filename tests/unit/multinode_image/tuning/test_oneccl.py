@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multinode_image.machine.image import Stack
-from multinode_image.tuning.oneccl import changes, find_setvars, without_image
+from multinode_image.tuning.variables import changes, find_setvars, without_image
 
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.10", "ccl", None, "/site")
 

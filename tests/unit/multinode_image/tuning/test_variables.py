@@ -9,8 +9,7 @@ from multinode_image.hooks.job.one_job import count_meant
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
 from multinode_image.settings import SIZE
-from multinode_image.tuning.context import Process, Role
-from multinode_image.tuning.local_size import read_threads, set_local_size
+from multinode_image.tuning.context import Process, Role, read_threads, set_local_size
 from multinode_image.tuning.variables import find_node, set_rank_variables, settle_size, tune
 from multinode_image.world.model import MPI, World
 from multinode_image.world.table import detect

@@ -10,8 +10,10 @@ import pytest
 
 from multinode_image.errors import EXIT_USER, Refusal
 from multinode_image.settings import Setting
-from multinode_image.world import agent
-from multinode_image.world.agent import (
+from multinode_image.world import torchrun
+from multinode_image.world.model import World
+from multinode_image.world.starters import describe_typed
+from multinode_image.world.torchrun import (
     ALIKE,
     NEW_STORE,
     find_torchrun,
@@ -20,8 +22,6 @@ from multinode_image.world.agent import (
     set_agent_variables,
     set_meeting_variables,
 )
-from multinode_image.world.model import World
-from multinode_image.world.starters import describe_typed
 from tests.support.starts import NODE0, network
 
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
@@ -76,8 +76,8 @@ def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str]
 def test_the_host_of_several_networks_is_known_by_the_name_of_the_endpoint(
     master: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent, "has_several_networks", lambda: True)
-    monkeypatch.setattr(agent, "is_here", lambda host: host in (OWN, "localname"))
+    monkeypatch.setattr(torchrun, "has_several_networks", lambda: True)
+    monkeypatch.setattr(torchrun, "is_here", lambda host: host in (OWN, "localname"))
     settings = set_meeting_variables(AGENT._replace(master=master), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"})
 
     assert {setting.name: setting.value for setting in settings} == {"PET_LOCAL_ADDR": address}
@@ -153,7 +153,7 @@ def test_the_program_in_front_of_torchrun_is_passed_over(
     for name in ("front", "behind"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "torchrun").touch(0o755)
-    monkeypatch.setattr(agent, "FRONT", str(tmp_path / "front"))
+    monkeypatch.setattr(torchrun, "FRONT", str(tmp_path / "front"))
     front = form.format(tmp_path / "front")
 
     assert find_torchrun({"PATH": f"{front}:{tmp_path}/behind"}) == f"{tmp_path}/behind/torchrun"
@@ -170,5 +170,5 @@ def test_the_program_in_front_of_torchrun_is_passed_over(
     ],
 )
 def test_ranks_of_one_node_meet_without_a_name(monkeypatch: pytest.MonkeyPatch, torch: str, options: str) -> None:
-    monkeypatch.setattr(agent, "is_free", lambda port: port > 29501)
+    monkeypatch.setattr(torchrun, "is_free", lambda port: port > 29501)
     assert " ".join(meet_here(torch)) == options

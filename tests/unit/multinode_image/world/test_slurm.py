@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multinode_image.world.slurm import is_left_over
+from multinode_image.world.ranks import is_left_over
 
 STEP = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NUM_NODES": "2"}
 

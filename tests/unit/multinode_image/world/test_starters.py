@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multinode_image.world.starters import (
-    find_code,
-    find_lone,
-    read_start,
-    replace_auto,
-    walk_options,
-)
+from multinode_image.world.starters import find_code, find_lone, read_start, replace_auto, walk_options
 from multinode_image.world.torchrun import FLAGS
 
 

@@ -8,17 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multinode_image.addresses import PORT
 from multinode_image.errors import EXIT_USER, Refusal
 from multinode_image.machine.cpus import Machine
-from multinode_image.numbers import whole
-from multinode_image.tuning.context import Process
-from multinode_image.tuning.local_size import set_local_size
+from multinode_image.reading import PORT, whole
+from multinode_image.tuning.context import Process, set_local_size
 from multinode_image.tuning.variables import set_rank_variables, tune
 from multinode_image.world import alone
 from multinode_image.world.model import ALONE, MPI, Names, RankLauncher
-from multinode_image.world.ranks import PORTS, choose_port, find_job, read_layout, read_rank
-from multinode_image.world.slurm import count_tasks, find_first_host, first_host, is_in_step
+from multinode_image.world.ranks import (
+    PORTS,
+    choose_port,
+    count_tasks,
+    find_first_host,
+    find_job,
+    first_host,
+    is_in_step,
+    read_layout,
+    read_rank,
+)
 from multinode_image.world.table import HYDRA, SAGEMAKER, complete_variables, detect, start_by_mpirun_like
 from tests.support.environments import ENVIRONMENTS
 from tests.support.launchers import left_by

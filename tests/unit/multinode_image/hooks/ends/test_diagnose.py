@@ -11,7 +11,7 @@ import pytest
 
 from multinode_image.errors import EXIT_OUTSIDE, EXIT_USER
 from multinode_image.hooks.ends.diagnose import Place, explain
-from multinode_image.machine.disks import Disk
+from multinode_image.machine.limits import Disk
 
 HOST = socket.gethostname()
 FILES = {
@@ -301,7 +301,7 @@ def test_a_worker_killed_by_somebody_is_not_said_to_lack_memory() -> None:
 def test_a_thread_that_cannot_be_started_is_the_engines_or_a_limits(
     error: BaseException, refused: bool, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("multinode_image.machine.exhausted.is_clone3_refused", lambda: refused)
+    monkeypatch.setattr("multinode_image.machine.limits.is_clone3_refused", lambda: refused)
 
     said = explain(error, place())
 

@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 
 from multinode_image import timeouts
-from multinode_image.addresses import PORT
 from multinode_image.errors import LATER, Refusal
 from multinode_image.machine.network import can_resolve, is_here, try_port
-from multinode_image.numbers import LAST_PORT
 from multinode_image.printing.streams import print_note
+from multinode_image.reading import LAST_PORT, PORT
 from multinode_image.world.model import SLURM, TORCHRUN, TORCHRUN_WORKER, World
 from multinode_image.world.torchrun import find_meeting
 

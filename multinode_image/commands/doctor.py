@@ -16,11 +16,8 @@ from typing import Any, Callable
 
 from multinode_image import timeouts
 from multinode_image.decide import Plan
-from multinode_image.documents import parse_json
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
-from multinode_image.machine.cgroups import read_process_limit
-from multinode_image.machine.disks import Disk, find_disk
-from multinode_image.machine.exhausted import MORE_FILES, MORE_PROCESSES, find_thread_fault
+from multinode_image.machine.cpus import read_process_limit
 from multinode_image.machine.files import NETWORK, can_write, list_directory
 from multinode_image.machine.image import (
     REBUILD,
@@ -34,11 +31,24 @@ from multinode_image.machine.image import (
     read_built,
     read_installed,
 )
-from multinode_image.machine.limits import DEFAULT_SHM, MEMORY, MORE_SHM, PODMAN_SHM, SHM, SMOKE_MEMORY, write_size
+from multinode_image.machine.limits import (
+    DEFAULT_SHM,
+    MEMORY,
+    MORE_FILES,
+    MORE_PROCESSES,
+    MORE_SHM,
+    PODMAN_SHM,
+    SHM,
+    SMOKE_MEMORY,
+    Disk,
+    find_disk,
+    find_thread_fault,
+    write_size,
+)
 from multinode_image.machine.places import explain_closed, find_closed, list_caches
-from multinode_image.numbers import read_field, whole, write_cpus
 from multinode_image.printing.secrets import hide
 from multinode_image.printing.streams import print_output
+from multinode_image.reading import parse_json, read_field, whole, write_cpus
 from multinode_image.tasks.command import SMOKE, Command
 from multinode_image.tasks.defaults import OUTPUT
 from multinode_image.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER
