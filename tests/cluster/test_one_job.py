@@ -102,4 +102,4 @@ def test_two_ranks_of_a_container_train_as_the_page_says(image: str, tmp_path: P
         call(["docker", "volume", "rm", "--force", volume])
 
     assert (done.code, done.out.count(HALF)) == (0, 2)  # in one line, where both write at once
-    assert done.err.splitlines()[-1] == "multinode: trained as one job of 2 ranks, with equal weights at step 32"
+    assert done.err.splitlines()[-1] == "multinode: trained as one job of 2 ranks, with equal weights at step 60"
