@@ -104,9 +104,10 @@ def test_the_checkpoints_of_others_are_not_touched(image: str, volume: Path) -> 
 
 
 @pytest.mark.slow
-def test_two_jobs_at_once_do_not_share_a_directory(image: str, volume: Path) -> None:
+@pytest.mark.parametrize("ranks", ["1", "2"])
+def test_two_jobs_at_once_do_not_share_a_directory(image: str, volume: Path, ranks: str) -> None:
     mounted = (*SCRIPTS, "--volume", f"{volume}:/workspace/output")
-    endless = ("clm", "--max_steps", "1000000", "--save_strategy", "no", "--report_to", "none")
+    endless = ("--nproc", ranks, "clm", "--max_steps", "1000000", "--save_strategy", "no", "--report_to", "none")
     with detached(*mounted, image, *endless):
         assert wait_for((volume / "clm/_multinode/run.json").exists), "no record after a minute"
 

@@ -21,6 +21,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from multinode_image.errors import LATER
 from multinode_image.hooks.ends.board import (
     DONE,
     ENDED,
@@ -169,8 +170,12 @@ def run_to_the_end(run: Callable[..., Any], stop: type[BaseException]) -> Callab
                 tell_failure(agent, {"code": 128 + int(getattr(error, "sigval", signal.SIGTERM))})
                 raise
             if result.is_failed():
-                tell_failure(agent, describe(result.failures))
+                failure = describe(result.failures)
+                tell_failure(agent, failure)
                 linger(agent)
+                if failure.get("code") == LATER:  # torchrun would end with 1, as for what time does not mend
+                    close(agent)
+                    sys.exit(LATER)
             else:
                 LAST[:] = take_last_line(os.environ)
             close(agent)
@@ -321,18 +326,25 @@ def leave(agent: Any) -> NoReturn:
     """End this agent with an error, for another node has."""
     board = agent._multinode
     LAST[:] = [describe_failure(board)]
+    first = find_first_failure(board)
     close(agent)
-    sys.exit(1)
+    sys.exit(LATER if first is not None and first[1].get("code") == LATER else 1)
+
+
+def find_first_failure(board: Board) -> tuple[int, dict[str, Any]] | None:
+    """Return which node has failed first, and what it has written; one that has lost another rank is no cause."""
+    failed = board.failed.items()
+    return min(failed, key=lambda item: (bool(item[1].get("lost")), item[1]["order"]), default=None)
 
 
 def describe_failure(board: Board) -> str:
     """Return which rank of the job failed first, as far as that is known here."""
-    if not board.failed:
+    first = find_first_failure(board)
+    if first is None:
         nodes = board.list_silent() or board.list_missing()
         why = f"nothing was heard of {name_nodes(nodes)} for {SILENT:g} s" if not board.gone else "its store is gone"
         return f"the job has failed: {why}, so {name_nodes(nodes)} has ended without a word, or the network is cut"
-    node = min(board.failed, key=lambda node: (bool(board.failed[node].get("lost")), board.failed[node]["order"]))
-    record = board.failed[node]
+    node, record = first
     code, place = int(record.get("code", 1)), f"node {node} ({record.get('host', '')})"
     if record.get("waits"):
         return f"the job has failed: {record['waits']}"

@@ -44,6 +44,7 @@ from multinode_image.results.checkpoints import find_last as find_last_of
 from multinode_image.results.checkpoints import read_object as read_trainer_state
 from multinode_image.results.identity import digest_files, identify_script
 from multinode_image.results.record import ANEW, RESUME, Run, load_record
+from multinode_image.tasks.aliases import list_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,7 +121,7 @@ def describe(trainer: Any, argv: Sequence[str], environ: Mapping[str, str]) -> M
         "command": f"{crc32(json.dumps(command).encode()):08x}",
         "training": BEGUN.count(directory),
         "data": describe_data(trainer.train_dataset),
-        "settings": {name: describe_setting(getattr(args, name, None)) for name in SETTINGS},
+        "settings": {name: describe_setting(getattr(args, name_field(args, name), None)) for name in SETTINGS},
         "model": f"{type(trainer.model).__name__} {sum(each.numel() for each in trainer.model.parameters())}"
         if trainer.model is not None
         else "",
@@ -367,11 +368,16 @@ def keep_steps(args: Any, place: Path) -> None:
     The Trainer computes them from the epochs and the ranks of this start: it would follow another schedule of the
     learning rate (transformers/trainer.py, _init_training_state).
     """
-    total = read_trainer_state(place / STATE).get(MAX_STEPS)
+    total, field = read_trainer_state(place / STATE).get(MAX_STEPS), name_field(args, MAX_STEPS)
     if (
-        args.max_steps <= 0
+        getattr(args, field, -1) <= 0
         and read_mark(place).get("ranks") != args.world_size
         and isinstance(total, int)
         and total > 0
     ):
-        args.max_steps = total
+        setattr(args, field, total)
+
+
+def name_field(args: Any, name: str) -> str:
+    """Return what a setting of the Trainer is called in this release."""
+    return next((each for each in list_names(name) if hasattr(args, each)), name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from multinode_image.tasks.aliases import ALIASES, OF_TRAINER, Alias, list_names
 from multinode_image.tasks.arguments import ACCUMULATION, BATCH_SIZE, complete, find_argument
 from multinode_image.tasks.defaults import EVALUATES, is_senseless
 from multinode_image.tasks.table import ACCELERATE, TASKS, TRAINER
+from tests.support.harness import ROOT
 from tests.support.trainer_fields import EVER, HISTORY
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "")
@@ -136,6 +139,24 @@ def test_a_flag_that_we_read_or_set_has_a_name_in_every_release() -> None:
         if release >= since[flag] and not {*list_names(flag)} & fields
     }
     assert not missing, "a row of tasks/aliases.py has what these flags are called there"
+
+
+def test_a_field_that_hooks_read_by_one_name_has_it_in_every_release() -> None:
+    """Others are read by name_field, as a setting that makes another training."""
+    hooks = (ROOT / "multinode_image/hooks").rglob("*.py")
+    nodes = [node for path in hooks for node in ast.walk(ast.parse(path.read_text()))]
+    fields = {
+        node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "args"
+    } & EVER
+    assert {"output_dir", "save_strategy"} <= fields
+    since = {field: min(release for release, known in HISTORY.items() if field in known) for field in fields}
+    gone = {
+        field
+        for field in fields
+        for release, known in HISTORY.items()
+        if release >= since[field] and field not in known
+    }
+    assert not gone
 
 
 def test_all_names_of_a_flag_are_read_alike() -> None:

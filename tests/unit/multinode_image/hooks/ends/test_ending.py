@@ -241,6 +241,25 @@ def test_a_failure_elsewhere_ends_running_ranks_where_they_may_not_be_started_ag
         assert look(GROUP).state.name == "HEALTHY"
 
 
+@pytest.mark.parametrize(("code", "ends"), [(138, 138), (3, 1)])
+def test_what_time_mends_has_its_code_on_all_nodes(code: int, ends: int) -> None:
+    """As a directory that another job has: an operator starts such a pod again, and none that ends with 1."""
+    other = Agent(Store(), 0)
+    other._multinode.failed = {1: {"rank": 1, "code": code, "order": 1}}
+    with pytest.raises(SystemExit) as ended:
+        ending.leave(other)
+    assert ended.value.code == ends
+
+    mine, failure = Agent(Store(), 0, 1), SimpleNamespace(exitcode=code, message="", timestamp=1)
+    result = SimpleNamespace(is_failed=lambda: True, failures={0: failure})
+    if code == ends:
+        with pytest.raises(SystemExit) as ended:
+            run_to_the_end(lambda _: result, KeyboardInterrupt)(mine)
+        assert ended.value.code == ends
+    else:
+        assert run_to_the_end(lambda _: result, KeyboardInterrupt)(mine) is result
+
+
 def test_ranks_are_started_again_as_a_whole_and_the_last_line_comes_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -286,6 +286,20 @@ def test_a_task_keeps_the_steps_of_its_run(
     assert trainer.args.max_steps == steps
 
 
+def test_a_field_that_a_release_calls_otherwise_is_found(
+    hook: Any, start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a release to come had total_steps in the place of max_steps."""
+    start()(tmp_path).train()
+    monkeypatch.setattr(hook, "list_names", lambda name: (name, "total_steps") if name == "max_steps" else (name,))
+    monkeypatch.setattr(hook, "gather", lambda mine, _: [mine])
+    trainer = start()(tmp_path, total_steps=-1)
+    trainer.args.world_size = 2
+    del trainer.args.max_steps
+    trainer.train()
+    assert trainer.args.total_steps == 40
+
+
 @pytest.mark.parametrize(
     ("steps", "seen", "ends"),
     [([20, 20], [True, True], False), ([10, 20], [True, True], False), ([20, 0], [True, False], True)],
