@@ -33,6 +33,11 @@ def kind_of(one: Field[Any]) -> str:
     return str(one.type).removesuffix(" | None")
 
 
+def is_free_text(one: Field[Any]) -> bool:
+    """Return whether a field takes text of the user's own: it has a reader (options.py), which refuses secrets."""
+    return kind_of(one) in ("str", LINES) and one.metadata["choices"] is None
+
+
 def option_key(name: str) -> str:
     """Return how an option is written in a lock, and after two hyphens on a command line."""
     return name.replace("_", "-")

@@ -195,8 +195,9 @@ def read_request(options: argparse.Namespace) -> Request:
     typed = {field.name: getattr(options, field.name) for field in fields(Request) if field.name not in made_of_several}
     readers = {"env": user_files.read_variables, "no_import": requirements.read_projects}
     content_typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
+    free = {one.name for one in content.FIELDS if content.is_free_text(one)}  # which nobody puts into an image unread
     chosen = {
-        name: readers[name](value) if name in readers else value
+        name: readers[name](value) if name in free else value
         for name, value in content_typed.items()
         if value is not None
     }

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images import content
 from images.host.errors import UserFault
 from images.options import parse_words, parser, read_names, read_request, read_requests
 from images.plan.plan import Request
@@ -55,6 +56,14 @@ def test_what_may_be_typed_more_than_once_has_one_order() -> None:
 
 def test_every_name_is_whole() -> None:
     assert read_names(parse_words("build", ["--tag", "x", "--tag", "host:5000/y:1"])) == ["x:latest", "host:5000/y:1"]
+
+
+@pytest.mark.parametrize("name", [one.name for one in content.FIELDS if content.is_free_text(one)])
+@pytest.mark.parametrize("text", ["", "a\nb", "TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345678"])
+def test_each_text_that_goes_into_an_image_is_read_first(name: str, text: str) -> None:
+    """Also that of an option to come."""
+    with pytest.raises(UserFault):
+        read_request(parse_words("build", [f"--{content.option_key(name)}={text}"]))
 
 
 @pytest.mark.parametrize("base", ["A B", "oci:", "x:y:z"])
