@@ -14,9 +14,20 @@ from tests.support.manifests import IMAGE, JOBS, SIZES, list_containers, list_po
 
 POD_KINDS = [(kind,) for kind in (*JOBS, "runtime", "prefetch")]
 # Kind, what is typed beside an image and sizes; a piece of the fact or value; of what to type instead.
+# A pod's name is a label of 63: the Master's ends in -master-0, a Worker's may be longer.
 MISTAKES = """
 pytorchjob | --name 1QA                                      | at most 54 | --name qa
+pytorchjob | --elastic off --workers 4 --name 1QA            | at most 54 | --name qa
+pytorchjob | --elastic off --workers 20 --name 1QA           | at most 53 | --name qa
+pytorchjob | --elastic 2:10 --name 1QA                       | at most 54 | --name qa
+pytorchjob | --elastic 2:101 --name 1QA                      | at most 52 | --name qa
 pytorchjob | --name a.b                                      | a.b | --name a-b
+mpijob     | --workers 10 --name 1QA                         | at most 54 | --name qa
+mpijob     | --workers 11 --name 1QA                         | at most 53 | --name qa
+trainjob   | --workers 10 --name 1QA                         | at most 48 | --name qa
+trainjob   | --workers 11 --name 1QA                         | at most 47 | --name qa
+job        | --workers 10 --name 1QA                         | at most 55 | --name qa
+job        | --workers 11 --name 1QA                         | at most 54 | --name qa
 mpijob     | --name aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | at most 54 | --name aaa
 trainjob   | --name aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa       | at most 48 | --name aaa
 pytorchjob | --workers 0                                     | takes a number, at least 1 | --help

@@ -76,6 +76,32 @@ def test_weights_are_counted_by_a_configuration(tmp_path: Path, config: Mapping[
     assert model is not None and model.weights / 1e6 == pytest.approx(millions, rel=0.01)
 
 
+SMALL = {
+    "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 10,
+    "rms_norm_eps": 1e-5,
+}  # fmt: skip
+# Of each layer: four of attention, 3 x 8 x 16 of its inner ones, two norms; beside them both tables and a norm.
+EACH, BESIDE = 4 * 8 * 8 + 3 * 8 * 16 + 2 * 8, 2 * 10 * 8 + 8
+
+
+@pytest.mark.parametrize(
+    ("more", "weights"),
+    [
+        ({}, 2 * EACH + BESIDE),
+        ({"num_key_value_heads": 1}, 2 * (EACH - 2 * 8 * 2 * 3) + BESIDE),
+        ({"head_dim": 4}, 2 * (EACH + 4 * 8 * 8) + BESIDE),
+        ({"tie_word_embeddings": True}, 2 * EACH + BESIDE - 80),
+        ({"num_hidden_layers": 1}, EACH + BESIDE),
+    ],
+)
+def test_the_weights_of_a_small_model_are_counted_to_the_last(
+    tmp_path: Path, more: Mapping[str, object], weights: int
+) -> None:
+    model = read_model(save(tmp_path / "m", {**SMALL, **more}))
+
+    assert model is not None and model.weights == weights
+
+
 @pytest.mark.parametrize(
     ("files", "weights", "width"),
     [

@@ -121,6 +121,11 @@ ROWS: list[tuple[str, dict[str, str], str | None]] = [
     (IN_TOTO, {PREDICATE_KEY: "https://spdx.dev/Document"}, "sbom"),
     (IN_TOTO, {PREDICATE_KEY: "https://cyclonedx.org/bom"}, "sbom"),
     (IN_TOTO, {PREDICATE_KEY: VULNERABILITIES}, None),
+    # What says several things of itself is for one of them.
+    (IN_TOTO, {PREDICATE_KEY: VULNERABILITIES, "predicateType": SLSA}, "provenance"),
+    (IN_TOTO, {PREDICATE_KEY: SLSA, "predicateType": "https://spdx.dev/Document"}, "sbom"),
+    (IN_TOTO, {PREDICATE_KEY: VULNERABILITIES, "predicateType": VULNERABILITIES}, None),
+    ("application/vnd.example+json", {PREDICATE_KEY: SLSA}, None),
     ("cosign's .sig", {}, None),
     ("application/vnd.dev.cosign.artifact.sig.v1+json", {}, None),
     ("application/vnd.cncf.notary.signature", {}, None),

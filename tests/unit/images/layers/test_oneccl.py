@@ -53,7 +53,8 @@ def test_in_the_guides_python_its_folder_is_no_link() -> None:
 
 def links_of(found: Base, package: str, wheels: Sequence[Wheel] = ()) -> Mapping[str, str]:
     """Return the links on a base, of a lock with one more package."""
-    planned = lock([artifact(package, "1.0")], python="3.10", backend="ccl", module=MODULE)
+    both = [artifact("six", "1.0"), artifact(package, "1.0")]
+    planned = lock(both, python="3.10", backend="ccl", module=MODULE)
     return oneccl.add_links(found, planned, wheels).links
 
 

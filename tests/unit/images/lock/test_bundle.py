@@ -52,6 +52,28 @@ def test_a_bundle_fills_another_store(locked: Lock, store: Store, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["bundle.tar", "other", "store"])
 
 
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_bundle_may_have_names_that_no_header_of_a_tar_has_room_for(
+    locked: Lock, store: Store, tmp_path: Path, is_made_again: bool
+) -> None:
+    """That of a wheel, and all that another program wrote, which made one of its files."""
+    project = "long" * 30
+    name = f"{project}-1-py3-none-any.whl"
+    more = replace(locks.artifact(project, "1", name, keep(store, name)), url="")
+    longer = replace(locked, artifacts=(*locked.artifacts, more))
+    place = bundle.write_bundle(longer, store, str(tmp_path / "bundle.tar"))
+    if is_made_again:
+        with tarfile.open(place) as tar:
+            tar.extractall(tmp_path / "files", filter="data")
+        with tarfile.open(place, "w", format=tarfile.GNU_FORMAT) as tar:
+            tar.add(tmp_path / "files", ".")
+    other = Store(tmp_path / "other")
+
+    bundle.take_bundle(str(place), other)
+
+    assert collect.list_missing_files(longer, other) == []
+
+
 def test_a_bundle_that_finds_no_room_is_named_and_leaves_nothing(
     locked: Lock, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -188,6 +188,7 @@ dependencies = ["peft>=0.10", "trl"]
 train = ["tensorboard", "mine[extra-one]"]
 extra_one = ["lightning"]
 itself = ["mine[itself]"]
+round = ["mine[itself,train,round]"]
 [tool.uv.sources]
 other = { git = "https://host.example/other" }
 """
@@ -257,7 +258,9 @@ def test_what_is_for_any_machine_is_taken_as_it_stands(write: Write, line: str) 
     ("groups", "lines"),
     [("", ["peft>=0.10", "trl"]), ("[train]", ["lightning", "peft>=0.10", "tensorboard", "trl"]),
      ("[extra-one]", ["lightning", "peft>=0.10", "trl"]),
-     ("[itself]", ["peft>=0.10", "trl"])],
+     ("[itself]", ["peft>=0.10", "trl"]),
+     ("[itself,itself,train]", ["lightning", "peft>=0.10", "tensorboard", "trl"]),
+     ("[round]", ["lightning", "peft>=0.10", "tensorboard", "trl"])],
 )  # fmt: skip
 def test_a_project_gives_its_dependencies_and_groups(write: Write, groups: str, lines: list[str]) -> None:
     place = write({"pyproject.toml": PROJECT})

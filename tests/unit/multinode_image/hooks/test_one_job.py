@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -250,13 +252,18 @@ def test_an_agent_compares_before_it_counts_as_one_that_has_come(
     watch_agents(SimpleNamespace(SimpleElasticAgent=Agent))
     agent: Any = Agent()
 
-    def end(code: int) -> None:
+    shown, said = io.BytesIO(), list[bytes]()
+
+    def end(code: int) -> None:  # what is not written by then is lost
+        said.append(shown.getvalue())
         raise SystemExit(code)
 
     monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(shown))
     with pytest.raises(SystemExit):
         agent._rendezvous(SimpleNamespace(spec=SimpleNamespace(rdzv_handler=handler)))
     assert counted == [] and handler.next_rendezvous() is met, "the handler is as it was"
+    assert b"was asked to train something else" in said[0]
 
 
 @pytest.mark.parametrize(("agent", "ends"), [("", True), ("True", False)])

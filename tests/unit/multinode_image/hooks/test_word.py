@@ -13,7 +13,7 @@ import pytest
 
 from multinode_image.__main__ import main
 from multinode_image.hooks.job import word
-from multinode_image.hooks.job.messenger import Message, Messenger, Ring
+from multinode_image.hooks.job.messenger import Message, Messenger, Ring, are_there
 from multinode_image.hooks.job.reason import FILE, leave_reason, read_reason, read_time
 from multinode_image.hooks.job.word import JOINING, WORD
 from tests.support.launchers import left_by
@@ -178,6 +178,14 @@ def test_a_store_of_an_older_torch_is_asked_without_a_wait(store: Store) -> None
 
     assert old.wait(lambda: bool(heard), 10) and heard == [[b"\0\xff"]]
     old.stop(10)
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize(("there", "all_there"), [("", False), ("a", False), ("b", False), ("ab", True)])
+def test_a_store_has_all_keys_or_not_all(store: Store, is_old: bool, there: str, all_there: bool) -> None:
+    store.values.update({name: name.encode() for name in there})
+
+    assert are_there(OldStore(store) if is_old else store, ["a", "b"]) is all_there
 
 
 def test_what_nobody_answers_holds_nobody(store: Store, messenger: Messenger) -> None:

@@ -227,6 +227,25 @@ def test_the_first_failure_is_that_of_a_rank_that_has_lost_no_other(
     assert describe_failure(mine).startswith(f"the job has failed: {first} ")
 
 
+@pytest.mark.parametrize(
+    ("is_gone", "silent", "says"),
+    [
+        (False, [1], f"nothing was heard of node 1 for {board.SILENT:g} s, so node 1 "),
+        (True, [1], "its store is gone, so node 1 "),
+        (True, [], "its store is gone, so nodes 1, 2 "),
+    ],
+)
+def test_where_no_node_has_said_that_it_failed_what_is_missing_is_said(
+    is_gone: bool, silent: list[int], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Board, "gone", is_gone)
+    mine = Board(Store(), 0, 3, 0)
+    mine.closed = True
+    for node in silent:
+        mine.signs[node] = 0, 0.001
+    assert describe_failure(mine).startswith(f"the job has failed: {says}")
+
+
 @pytest.mark.parametrize(("restarts", "ends"), [(0, True), (2, False)])
 def test_a_failure_elsewhere_ends_running_ranks_where_they_may_not_be_started_again(restarts: int, ends: bool) -> None:
     agent = Agent(Store(), 0, restarts=restarts)
