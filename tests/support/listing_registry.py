@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 from urllib.parse import parse_qs, urlsplit
 
+from images.deliver.skopeo import Server
 from tests.support.stand_in import digest as name_of
-from tests.support.web import Reply, Request, listening
+from tests.support.web import Reply, Request, answered, listening
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 TOKEN = "a-token-that-only-the-login-gives"
@@ -25,12 +27,14 @@ DENIED = b'{"errors": [{"code": "UNAUTHORIZED"}]}'
 class Listing:
     """What a registry has: blobs and manifests by digest, tags; with `login` it wants a token.
 
-    login: USER:PASSWORD, an identity token, or a whole value of Authorization. `page` is how many entries come at once.
+    login: USER:PASSWORD, an identity token, or a whole value of Authorization. `page` is how many entries come at once;
+    without `lists` it has no such interface, as Debian's.
     """
 
     login: str | None = None
     host: str = ""
     page: int | None = None
+    lists: bool = True
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[str, bytes] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -89,6 +93,8 @@ class Listing:
         return Reply(200, data, {"Content-Type": kind, "Docker-Content-Digest": digest})
 
     def _referrers(self, request: Request, digest: str) -> Reply:
+        if not self.lists:
+            return Reply(404)
         rows, start = self.attached_to(digest), int(urlsplit(request.target).query.partition("=")[2] or 0)
         end = start + (self.page or len(rows))
         listed = {"schemaVersion": 2, "mediaType": INDEX, "manifests": rows[start:end]}
@@ -103,6 +109,24 @@ class Listing:
             for name, data, raw in rows
             if raw.get("subject", {}).get("digest") == digest
         ]
+
+
+@contextmanager
+def in_memory(registry: Listing) -> Iterator[list[Request]]:
+    """Let a registry answer this process, and take what it pushes, without a network; yield what is asked."""
+    registry.host = registry.host or "localhost:5000"
+
+    def push(server: Server, tag_or_digest: str, layout: str = "layout") -> None:
+        place = server._aside / layout
+        (entry,) = json.loads((place / "index.json").read_text())["manifests"]
+        for path in (place / "blobs/sha256").iterdir():
+            kept = registry.manifests if f"sha256:{path.name}" == entry["digest"] else registry.blobs
+            kept[f"sha256:{path.name}"] = path.read_bytes()
+        if ":" not in tag_or_digest:
+            registry.tags[tag_or_digest] = entry["digest"]
+
+    with answered(registry.answer) as asked, mock.patch.object(Server, "push", push):
+        yield asked
 
 
 @contextmanager

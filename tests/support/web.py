@@ -1,7 +1,8 @@
-"""Web servers: `listening` turns a function into one; `serving` has pages, and fails as it is asked to."""
+"""Web servers: `listening` turns a function into one, `answered` into none; `serving` has pages, and fails if asked."""
 
 from __future__ import annotations
 
+import io
 import ssl
 import threading
 import time
@@ -10,7 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from unittest import mock
 from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPResponse
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,33 @@ def listening(
         server.shutdown()
         thread.join(timeout=30)
         server.server_close()
+
+
+@contextmanager
+def answered(answer: Answer) -> Iterator[list[Request]]:
+    """Answer what this process asks by requests, without a network; yield what it has asked, with whole addresses."""
+    asked = list[Request]()
+
+    def send(adapter: HTTPAdapter, request: requests.PreparedRequest, **_: object) -> requests.Response:
+        body = request.body or b""
+        headers = {name.title(): value for name, value in request.headers.items()}
+        asked.append(Request(str(request.method), str(request.url), headers, _as_bytes(body)))
+        reply = answer(asked[-1])
+        if reply is None:
+            raise requests.ConnectionError("hung up")
+        head = {"Content-Length": str(len(reply.body)), **reply.headers}
+        sent = io.BytesIO(b"" if request.method == "HEAD" else reply.body[: reply.cut])
+        raw = HTTPResponse(
+            sent, head, reply.status, preload_content=False, decode_content=False, request_method=request.method
+        )
+        return adapter.build_response(request, raw)
+
+    with mock.patch.object(HTTPAdapter, "send", send):
+        yield asked
+
+
+def _as_bytes(body: Any) -> bytes:
+    return body.encode() if isinstance(body, str) else bytes(body)
 
 
 @dataclass
