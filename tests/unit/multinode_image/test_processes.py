@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
-from multinode_image import run
+from multinode_image import processes, run
 from multinode_image.commands import stacks
 from multinode_image.commands.stacks import DONE, find_doors, print_stacks
 from multinode_image.errors import Refusal
 from multinode_image.machine import limits
 from multinode_image.processes import IGNORED, become, execute, has_group, is_of_step, print_kill
+from multinode_image.settings import LOGS
 from multinode_image.tasks.command import PLAIN, SMOKE, Command, Kind
 from multinode_image.world.model import ALONE, MPI, TORCHRUN, World
 from tests.support.starts import place
@@ -197,6 +200,42 @@ def test_an_answer_is_printed_whole(
 
     assert print_stacks(str(proc)) == 0
     assert capsys.readouterr().out == "rank 0 is at train.py:4 (sleep)\n  MainThread\n"
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_rank_with_a_log_stays_where_what_it_says_is_shown_too(stays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = list[object]()
+
+    @contextlib.contextmanager
+    def keep(place: str, world: World) -> Iterator[bool]:
+        done.append(("keep", place, world))
+        yield stays
+        done.append("written")
+
+    def become(program: str, argv: list[str], environ: Mapping[str, str]) -> None:
+        done.append(("become", program, argv, environ))
+        raise SystemExit  # nothing comes back
+
+    def run_child(argv: list[str], environ: Mapping[str, str], caught: object) -> int:
+        done.append(("child", argv, environ, caught))
+        return 3
+
+    monkeypatch.setattr(processes, "keep_log", keep)
+    monkeypatch.setattr(processes, "become", become)
+    monkeypatch.setattr(processes, "run_child", run_child)
+    argv, environ, world = ["python", "x.py"], {"A": "1"}, World(TORCHRUN, "", rank=1)
+    with contextlib.nullcontext() if stays else pytest.raises(SystemExit):
+        assert processes.run_logged(argv, {**environ, LOGS: "/logs"}, world) == 3
+
+    ended = [("child", argv, environ, processes.CAUGHT), "written"] if stays else [("become", "python", argv, environ)]
+    assert done == [("keep", "/logs", world), *ended]
+
+
+def test_ranks_are_asked_in_the_order_of_their_numbers(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "listdir", lambda _: ["9", "self", "100", "10", "1"])
+    monkeypatch.setattr(stacks, "list_doors", lambda _, pid: [str(pid)])
+
+    assert [*map(str, find_doors(str(proc))[0])] == ["1", "9", "10", "100"]
 
 
 def test_a_rank_that_is_stopped_is_named(

@@ -218,6 +218,32 @@ def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[st
     assert (searched.call_count, detected.call_count, decided.call_count) == (1, 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("argv", "environ", "is_refused"),
+    [
+        (["true"], {}, False),
+        (["bash", "-c", "true"], {}, False),
+        (["smoke"], {}, True),
+        (["python3", "train.py"], NODES, False),  # it may train nothing
+        (["torchrun", "train.py"], {}, True),
+    ],
+)
+def test_where_no_thread_can_be_started_what_trains_is_refused_and_no_other_program(
+    tmp_path: Path, argv: list[str], environ: dict[str, str], is_refused: bool
+) -> None:
+    Container(tmp_path).furnish()
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), **environ}
+    with (
+        network(),
+        kernel(),
+        mock.patch.object(os, "execvpe", side_effect=SystemExit),
+        mock.patch.object(program, "wait_for_master"),
+        mock.patch.object(program, "find_thread_fault", return_value=Refusal("no room for a thread", "1", "more")),
+        contextlib.nullcontext() if is_refused else pytest.raises(SystemExit),
+    ):
+        assert program.main(argv, environ, str(tmp_path))
+
+
 def test_a_mistake_of_ours_is_reported_to_the_job_once_and_shown(tmp_path: Path) -> None:
     with (
         mock.patch.object(program, "run", side_effect=LookupError("ours")),

@@ -82,8 +82,23 @@ def test_the_second_time_nothing_is_read_again(tmp_path: Path, monkeypatch: pyte
     assert brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store") == first
 
 
+ONE = f"sha256:{'1' * 64}"
+
+
 @pytest.mark.parametrize(
-    "rootfs", [None, 1, {"diff_ids": 1}, {"diff_ids": ["sha256:1", "sha256:2"]}, {"diff_ids": [1, 2]}, {"diff_ids": []}]
+    "rootfs",
+    [
+        None,
+        1,
+        {"diff_ids": 1},
+        {"diff_ids": [ONE, "sha256:2"]},
+        {"diff_ids": ["sha256:2", ONE]},
+        {"diff_ids": [ONE]},
+        {"diff_ids": [ONE] * 3},
+        {"diff_ids": ["sha256:1", "sha256:2"]},
+        {"diff_ids": [1, 2]},
+        {"diff_ids": []},
+    ],
 )
 def test_a_configuration_without_digests_of_its_layers_is_refused(tmp_path: Path, rootfs: object) -> None:
     write(tmp_path / "layout", layout({"1": Image(rootfs=rootfs)}))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from images.check import import_check
+from images.check import import_all, import_check
 from images.content import Content
 from images.host.errors import UserFault, WorldFault
 from images.layers import trim
@@ -105,6 +106,33 @@ def test_what_is_excused_is_not_imported_but_has_to_be_there(tmp_path: Path, sto
     wheels = [Wheel(name, "1.0", f"{number:064x}", path) for number, (name, path) in enumerate(paths.items())]
 
     assert import_check.wanted_of(store, wheels, ["keras"]) == ("both", "six", "keras==1.0", "six==1.0")
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("whole", ""),
+        ("halves", "halves (ValueError: no such half)"),
+        ("leaves", "leaves (SystemExit: 3)"),
+        ("nowhere", "nowhere (ModuleNotFoundError: No module named 'nowhere')"),
+        ("whole==1.0", ""),
+        ("whole==1.1", "whole (1.0 instead of 1.1)"),
+        ("nowhere==1.0", "nowhere (none instead of 1.0)"),
+    ],
+)
+def test_the_program_says_what_a_module_or_a_release_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str, said: str
+) -> None:
+    bodies = {"whole": "", "halves": "raise ValueError('no such\\n  half')", "leaves": "raise SystemExit(3)"}
+    for name, body in bodies.items():
+        (tmp_path / f"{name}.py").write_text(body)
+    (tmp_path / "whole-1.0.dist-info").mkdir()
+    (tmp_path / "whole-1.0.dist-info/METADATA").write_text("Name: whole\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in bodies:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    assert import_all.check(argument) == said
 
 
 def test_what_is_excused_is_in_the_image() -> None:

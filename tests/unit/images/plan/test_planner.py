@@ -149,6 +149,27 @@ def test_gloo_in_place_of_ccl_is_said_with_its_reason_unless_it_was_asked_for() 
     assert not [note for note in chosen.notes if "oneCCL" in note]
 
 
+@pytest.mark.parametrize(
+    ("yanked", "near"),
+    [("4.46.0", "4.46.1"), ("4.52.0", "4.52.1"), ("4.57.0", "4.57.1"), ("5.10.0", "5.10.1"), ("4.46.1", None)],
+)
+def test_the_nearest_good_release_stands_beside_one_that_was_yanked(yanked: str, near: str | None) -> None:
+    made = planner.make_plan(Request(torch="2.6.0", transformers=yanked), TABLE)
+
+    said = [note.rpartition(": ")[2] for note in made.notes if "was yanked" in note]
+    assert said == ([f"build.py --torch 2.6.0 --transformers {near}"] if near else [])
+
+
+def test_behind_the_newest_release_the_newest_good_one_is_the_nearest() -> None:
+    newest = max(TABLE.transformers)
+    rows = {**TABLE.transformers, newest: TABLE.transformers[newest].model_copy(update={"yanked": "no reason given"})}
+    table = TABLE.model_copy(update={"transformers": rows})
+
+    (note,) = (one for one in planner.make_plan(Request(transformers=str(newest)), table).notes if "yanked" in one)
+
+    assert note.endswith(f"--transformers {max(one for one in rows if one != newest)}")
+
+
 def test_libraries_are_never_older_than_a_new_transformers_can_use() -> None:
     made = planner.make_plan(Request(torch="2.6.0", transformers="5.23.0"), TABLE)
 
