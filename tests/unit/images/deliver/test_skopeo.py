@@ -1,13 +1,26 @@
-"""What errors of a registry mean to the user."""
+"""What errors of a registry mean to the user, and how skopeo is called, asked again and waited for."""
 
 from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.deliver.skopeo import explain_refusal, last_message
-from images.host.errors import Fault
+from images.context import Access
+from images.deliver import logins
+from images.deliver.skopeo import PAUSES, Server, explain_refusal, last_message, require_skopeo
+from images.host import limits, process
+from images.host.errors import Fault, WorldFault
+from images.host.process import Result
+from images.oci.reference import Remote
 
 LOG = 'time="2026-01-01T00:00:00Z" level={} msg="{}"'
 
@@ -102,3 +115,195 @@ def test_the_message_is_the_last_error_without_its_preamble(err: str, expected: 
 def test_any_output_has_a_message(err: str) -> None:
     assert last_message(err)
     assert "\n" not in last_message(said(err.replace("\n", "")))
+
+
+# The program itself, which is not there.
+
+Run = Callable[..., Result]
+PLAIN, SAFE = Remote("localhost:5000", "a/b", "1"), Remote("host", "a/b", "1")
+OK = Result(0, "", "")
+
+
+@dataclass
+class Skopeo:
+    """A program that says what it is told to, one after the other, and remembers how it was called."""
+
+    says: list[Result] = field(default_factory=lambda: [OK])
+    during: Callable[[Callable[[], None], Callable[[float], None]], None] = lambda tick, idle: None
+    version: str = "skopeo version 1.9.3\n"
+    called: list[list[str]] = field(default_factory=list)
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(
+        self, command: Sequence[str], env: Mapping[str, str], _: str, out: IO[bytes] | None = None, **options: Any
+    ) -> Result:
+        if [*command] == ["skopeo", "--version"]:
+            return Result(0, self.version, "")
+        self.called.append([*command])
+        self.environ = env
+        self.during(options["tick"], options["idle"])
+        assert out is not None
+        out.write(b"answer %d" % len(self.called))
+        return self.says.pop(0)
+
+
+@pytest.fixture
+def skopeo(monkeypatch: pytest.MonkeyPatch) -> Skopeo:
+    made = Skopeo()
+    monkeypatch.setattr(process, "run", made)
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: f"/usr/bin/{name}")
+    monkeypatch.setattr(logins, "of_helper", lambda host, environ: None)
+    return made
+
+
+def server(place: Path, remote: Remote = SAFE, waited: list[float] | None = None, **options: Any) -> Server:
+    access = Access(environ=options.pop("environ", {}), wait=(waited if waited is not None else []).append)
+    return Server(remote, access, place, **options)
+
+
+@pytest.mark.parametrize(("remote", "tls"), [(PLAIN, True), (SAFE, False)])
+def test_plain_http_is_spoken_to_this_machine_alone(tmp_path: Path, skopeo: Skopeo, remote: Remote, tls: bool) -> None:
+    skopeo.says = [OK] * 4
+    found = server(tmp_path, remote)
+    (tmp_path / "layout").mkdir()
+
+    found.inspect("1")
+    found.inspect("sha256:1", "--config")
+    found.pull("sha256:2", 1, lambda: None)
+    found.push("1")
+
+    start, place = ["skopeo", "--insecure-policy"], f"docker://{remote.host}/a/b"
+    several = ["--dest-oci-accept-uncompressed-layers", "--remove-signatures", "--dest-shared-blob-dir", "shared"]
+    assert skopeo.called == [
+        [*start, "inspect", "--raw", *(["--tls-verify=false"] if tls else []), f"{place}:1"],
+        [*start, "inspect", "--raw", "--config", *(["--tls-verify=false"] if tls else []), f"{place}@sha256:1"],
+        [*start, "copy", *(["--src-tls-verify=false"] if tls else []), *several,
+         f"{place}@sha256:2", "oci:layout:pulled"],
+        [*start, "copy", "--all", "--preserve-digests", *(["--dest-tls-verify=false"] if tls else []),
+         "oci:layout", f"{place}:1"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said_by_it", "pauses", "kind"),
+    [
+        ([OK], [], None),
+        ([Result(1, "", said("unexpected EOF")), OK], [*PAUSES[:1]], None),
+        ([Result(1, "", said("unexpected EOF"))] * 2 + [OK], [*PAUSES], None),
+        ([Result(1, "", said("unexpected EOF"))] * 3, [*PAUSES], "otherwise"),
+        ([Result(1, "", said("manifest unknown"))], [], "absent"),
+        ([Result(1, "", said("unexpected EOF")), Result(1, "", said("denied: x"))], [*PAUSES[:1]], "denied"),
+        ([Result(-9, "", "")] * 3, [*PAUSES], "otherwise"),
+    ],
+)
+def test_what_may_help_is_tried_three_times(
+    tmp_path: Path, skopeo: Skopeo, said_by_it: list[Result], pauses: list[float], kind: str | None
+) -> None:
+    skopeo.says, waited = [*said_by_it], list[float]()
+    if kind is None:
+        assert server(tmp_path, waited=waited).inspect("1") == b"answer %d" % len(said_by_it), "only the last one"
+    else:
+        with pytest.raises(Fault) as caught:
+            server(tmp_path, waited=waited).inspect("1")
+        assert caught.value.kind == kind
+    assert (waited, skopeo.says) == (pauses, [])
+
+
+def test_a_login_of_a_helper_is_in_a_file_of_its_own(
+    tmp_path: Path, skopeo: Skopeo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logins, "of_helper", lambda host, environ: {"auth": f"secret of {host}"})
+
+    server(tmp_path).inspect("1")
+
+    path = tmp_path / "auth.json"
+    assert skopeo.called[0][2:5] == ["inspect", "--authfile", "auth.json"] and "secret" not in str(skopeo.called)
+    assert (path.stat().st_mode & 0o777, json.loads(path.read_text())) == (
+        0o600, {"auths": {"host": {"auth": "secret of host"}}}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"), [("denied: x", "a helper"), ("manifest unknown", "no such image"), ("", None)]
+)
+def test_a_login_that_cannot_be_read_matters_where_one_is_wanted(
+    tmp_path: Path, skopeo: Skopeo, monkeypatch: pytest.MonkeyPatch, text: str, fact: str | None
+) -> None:
+    def fail(host: str, environ: Mapping[str, str]) -> None:
+        raise WorldFault("a helper", "v", "r")
+
+    monkeypatch.setattr(logins, "of_helper", fail)
+    skopeo.says = [Result(1, "", said(text)) if text else OK]
+    if fact is None:
+        assert server(tmp_path).inspect("1")
+        return
+    with pytest.raises(Fault, match=fact):
+        server(tmp_path).inspect("1")
+
+
+def test_files_of_logins_and_certificates_are_named_whole(tmp_path: Path, skopeo: Skopeo) -> None:
+    """It runs in another directory."""
+    environ = {"DOCKER_CONFIG": "mine", "REGISTRY_AUTH_FILE": "", "HOME": "home"}
+    server(tmp_path, environ=environ).inspect("1")
+
+    assert skopeo.environ["DOCKER_CONFIG"] == str(Path("mine").absolute())
+    assert (skopeo.environ["REGISTRY_AUTH_FILE"], skopeo.environ["HOME"]) == ("", "home")
+
+
+@pytest.mark.parametrize(("idle", "is_silent"), [(9.9, False), (10.0, True), (11.0, True)])
+def test_who_moves_nothing_for_so_long_is_silent(tmp_path: Path, skopeo: Skopeo, idle: float, is_silent: bool) -> None:
+    skopeo.during = lambda _, refuse: refuse(idle)
+    if not is_silent:
+        assert server(tmp_path, patience=10.0).inspect("1")
+        return
+    with pytest.raises(Fault, match=f"nothing came or went for {idle:.0f} s") as caught:
+        server(tmp_path, patience=10.0).inspect("1")
+    assert caught.value.kind == "silent"
+
+
+@pytest.mark.parametrize(
+    ("size", "after", "is_late"), [(0, 9.0, False), (0, 11.0, True), (5, 14.0, False), (5, 16.0, True)]
+)
+def test_a_transfer_has_the_time_of_its_bytes_and_is_looked_at_meanwhile(
+    tmp_path: Path, skopeo: Skopeo, monkeypatch: pytest.MonkeyPatch, size: int, after: float, is_late: bool
+) -> None:
+    """size: what comes in so many seconds at the least speed."""
+    now, looks = [100.0], list[float]()
+
+    def during(tick: Callable[[], None], _: object) -> None:
+        for now[0] in (100.0, 100.0 + after):
+            tick()
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    skopeo.during = during
+    pull = server(tmp_path, patience=10.0).pull
+    if is_late:
+        with pytest.raises(Fault, match="have not come in"):
+            pull("sha256:1", size * limits.SLOWEST, lambda: looks.append(now[0]))
+    else:
+        pull("sha256:1", size * limits.SLOWEST, lambda: looks.append(now[0]))
+    assert looks == [100.0, 100.0 + after], "it may send more than was said, and is ended then"
+
+
+@pytest.mark.parametrize(
+    ("version", "is_enough"),
+    [
+        ("skopeo version 1.9.0", True), ("skopeo version 1.8.9", False), ("skopeo version 1.10.0-dev", True),
+        ("skopeo version 2.0", True), ("skopeo version 0.10", False), ("", False),
+    ],
+)  # fmt: skip
+def test_an_older_skopeo_is_refused(skopeo: Skopeo, version: str, is_enough: bool) -> None:
+    skopeo.version = version
+    if is_enough:
+        require_skopeo({}, "host/a")
+        return
+    with pytest.raises(WorldFault, match="too old"):
+        require_skopeo({}, "host/a")
+
+
+def test_a_skopeo_that_is_not_there_is_named_with_what_it_is_for(
+    skopeo: Skopeo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
+    with pytest.raises(WorldFault, match="not installed: host/a"):
+        require_skopeo({}, "host/a")
