@@ -231,6 +231,21 @@ def test_a_rank_with_a_log_stays_where_what_it_says_is_shown_too(stays: bool, mo
     assert done == [("keep", "/logs", world), *ended]
 
 
+@pytest.mark.parametrize(
+    ("answers", "code"), [(["at a", "at b"], 0), (["at a", ""], 1), (["", "at b"], 1), (["", ""], 1)]
+)
+def test_all_ranks_have_to_answer(
+    proc: Path, answers: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for pid in (17, 18):
+        Rank(proc, pid)
+    monkeypatch.setattr(stacks, "ask_rank", lambda door: answers[door.pid - 17])
+
+    assert print_stacks(str(proc)) == code
+    shown = [text or f"process {17 + number} has not answered" for number, text in enumerate(answers)]
+    assert all(line.startswith(text) for line, text in zip(capsys.readouterr().out.splitlines(), shown, strict=True))
+
+
 def test_ranks_are_asked_in_the_order_of_their_numbers(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "listdir", lambda _: ["9", "self", "100", "10", "1"])
     monkeypatch.setattr(stacks, "list_doors", lambda _, pid: [str(pid)])

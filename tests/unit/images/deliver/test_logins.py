@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from docker.credentials.errors import CredentialsNotFound, StoreError
 
 from images.deliver import logins
 from images.deliver.logins import Entry
+from images.host.errors import WorldFault
 from images.oci.reference import Remote
 
 REPOSITORY = Remote("host:1", "team/image")
@@ -81,3 +84,76 @@ def test_a_token_of_a_registry_stands_for_the_password(tmp_path: Path) -> None:
     known = entry("docker", identitytoken="given")
 
     assert find(tmp_path, {DOCKER: {"host:1": known}}) == known
+
+
+class Helper:
+    """A program of Docker's that knows logins, or fails as it is told to."""
+
+    def __init__(self, name: str, environ: Mapping[str, str]) -> None:
+        self.name = name
+
+    def get(self, server: str) -> dict[str, str]:
+        if self.name == "absent":
+            raise CredentialsNotFound(server)
+        if self.name == "broken":
+            raise StoreError("S3CRET")
+        if self.name == "odd":
+            return {"Secret": "S3CRET"}
+        return {"Username": "<token>" if self.name == "token" else self.name, "Secret": f"for {server}"}
+
+
+def of_helper(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: object,
+    host: str = "host:1",
+    path: str | None = "/x",
+    **more: str,
+) -> Entry | None:
+    monkeypatch.setattr(logins, "Store", Helper)
+    monkeypatch.setattr(shutil, "which", lambda name, **_: path)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    return logins.of_helper(host, {"DOCKER_CONFIG": str(tmp_path), **more})
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+ALL, ONE = {"credsStore": "all"}, {"credHelpers": {"host:1": "one"}}
+
+
+@pytest.mark.parametrize(
+    ("config", "host", "login"),
+    [
+        (ALL, "host:1", {"auth": encoded("all:for host:1")}),
+        ({**ALL, **ONE}, "host:1", {"auth": encoded("one:for host:1")}),
+        ({**ALL, **ONE}, "host:2", {"auth": encoded("all:for host:2")}),
+        (ONE, "host:2", None),
+        (ALL, "docker.io", {"auth": encoded("all:for https://index.docker.io/v1/")}),
+        ({"credsStore": "token"}, "host:1", {"auth": encoded("<token>:"), "identitytoken": "for host:1"}),
+        ({"credsStore": "absent"}, "host:1", None),
+        ({"credsStore": "../all"}, "host:1", None),
+        ({"credsStore": ["all"]}, "host:1", None),
+        ({"credHelpers": ["host:1"]}, "host:1", None),
+        ([], "host:1", None),
+    ],
+)
+def test_a_helper_of_docker_is_asked_for_the_login_of_its_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: object, host: str, login: Entry | None
+) -> None:
+    assert of_helper(tmp_path, monkeypatch, config, host) == login
+    assert of_helper(tmp_path, monkeypatch, config, host, REGISTRY_AUTH_FILE="mine") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "fact"),
+    [("broken", "/x", "failed"), ("odd", "/x", "failed"), ("all", None, "missing"), ("broken", None, "missing")],
+)
+def test_a_helper_that_does_not_answer_is_named_and_its_words_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str | None, fact: str
+) -> None:
+    with pytest.raises(WorldFault, match=rf"a credential helper (is )?{fact}") as caught:
+        of_helper(tmp_path, monkeypatch, {"credsStore": name}, path=path)
+
+    assert caught.value.value == f"docker-credential-{name}" and "S3CRET" not in repr(caught.value.__cause__)

@@ -14,10 +14,11 @@ from images.context import Access
 from images.deliver import skopeo, transfer
 from images.deliver.skopeo import OTHERWISE, REFUSALS, Server
 from images.host.errors import Fault, UserFault, WorldFault
-from images.oci.manifest import LAYERS, Descriptor, Manifest
+from images.oci.manifest import LAYERS, LIMIT, Descriptor, Manifest, digest_of
 from images.oci.reference import Remote
 from images.store.store import Store
 from tests.support.finished_images import SMALL, finished, image_in
+from tests.support.stores import keep
 
 
 def test_a_registry_that_sends_more_than_the_manifest_says_is_stopped(
@@ -41,6 +42,77 @@ def test_a_registry_that_sends_more_than_the_manifest_says_is_stopped(
 
 
 TARGET = Remote("host", "a/b", "1")
+MANIFEST, CONFIG = b'{"a": 1}', b'{"b": 2}'
+PARTS = (b"a layer", b"another one", b"a third one")
+
+
+def described_of(data: bytes, size: int = 0) -> Descriptor:
+    return Descriptor(LAYERS[0], digest_of(data), size or len(data))
+
+
+@pytest.mark.parametrize(
+    ("remote", "digest", "asked", "is_it"),
+    [
+        (TARGET, None, "1", True),
+        (Remote("host", "a/b"), None, "latest", True),
+        (TARGET, digest_of(MANIFEST), digest_of(MANIFEST), True),
+        (Remote("host", "a/b", "1", digest_of(MANIFEST)), None, digest_of(MANIFEST), True),
+        (Remote("host", "a/b", "1", digest_of(CONFIG)), None, digest_of(CONFIG), False),
+        (TARGET, digest_of(CONFIG), digest_of(CONFIG), False),
+    ],
+)
+def test_a_manifest_by_its_digest_is_the_one_of_that_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remote: Remote, digest: str | None, asked: str, is_it: bool
+) -> None:
+    called = list[str]()
+
+    def inspect(_: Server, tag: str) -> bytes:
+        called.append(tag)
+        return MANIFEST
+
+    monkeypatch.setattr(Server, "inspect", inspect)
+    with (
+        transfer.repository(remote, Store(tmp_path), Access(environ={})) as found,
+        nullcontext() if is_it else pytest.raises(WorldFault),
+    ):
+        assert found.manifest(digest) == MANIFEST
+    assert called == [asked]
+
+
+def test_parts_that_are_there_are_not_fetched_and_what_came_whole_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first layer is in the store; of the others one comes, and the line breaks."""
+    store, asked, advanced, said = Store(tmp_path), list[object](), list[int](), list[bytes]()
+    keep(store, PARTS[0])
+    image = Manifest(digest_of(MANIFEST), described_of(CONFIG), (*map(described_of, PARTS),))
+
+    def inspect(_: Server, *words: str) -> bytes:
+        asked.append(words)
+        return CONFIG
+
+    def pull(server: Server, digest: str, size: int, tick: Callable[[], None]) -> None:
+        shared = server._aside / "shared/sha256"
+        asked.append((digest, size - LIMIT))
+        said.extend(path.read_bytes() for path in shared.iterdir())
+        (shared / image.layers[1].sha256).write_bytes(PARTS[1])
+        tick()
+        raise refused("silent")
+
+    monkeypatch.setattr(Server, "inspect", inspect)
+    monkeypatch.setattr(Server, "pull", pull)
+    with transfer.repository(TARGET, store, Access(environ={})) as found:
+        for _ in range(2):
+            assert found.config(image, advanced.append).read_bytes() == CONFIG
+        with pytest.raises(Fault, match="does not answer"):
+            found.layers(image, advanced.append)
+
+        assert [store.blob(layer.sha256) is not None for layer in image.layers] == [True, True, False]
+        keep(store, PARTS[2])
+        assert [path.read_bytes() for path in found.layers(image, advanced.append)] == [*PARTS]
+    assert asked == [(image.digest, "--config"), (image.digest, len(PARTS[1]) + len(PARTS[2]))]
+    assert said == [PARTS[0]], "skopeo does not fetch what lies there"
+    assert advanced == [len(CONFIG), len(PARTS[1])]
 
 
 def refused(kind: str) -> Fault:

@@ -1,22 +1,27 @@
-"""How long a busy server is waited for, and who gets a login."""
+"""How long a busy server is waited for, who gets a login, and what comes of a file that is cut, long or another one."""
 
 from __future__ import annotations
 
+import base64
+import gzip
 import hashlib
 import re
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import requests
+from urllib3.util import Retry
 
 from images.host import limits
-from images.host.errors import WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.limits import Limit
 from images.pip_config import Sources
 from images.store import download
 from images.store.store import Store
 from scripts.pages import reference
+from tests.support.web import Reply, Request, answered
 
 SECONDS = limits.WINDOW
 
@@ -104,3 +109,99 @@ def test_a_trusted_host_is_no_user_of_another(url: str, is_trusted: bool) -> Non
     made = download.Session(Sources(trusted=("trusted.example",)))
 
     assert isinstance(made.get_adapter(url), download._Unverified) is is_trusted
+
+
+URL = "https://files.example/a"
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Wait for nothing between two attempts, and count how often there would have been a wait."""
+    waits = list[int]()
+    monkeypatch.setattr(Retry, "sleep", lambda *_: waits.append(1))
+    download.session.cache_clear()
+    return waits
+
+
+@pytest.mark.parametrize(
+    ("replies", "waits", "said"),
+    [
+        ([Reply(200, b"four")], 0, None),
+        ([Reply(200, b"four", cut=2), Reply(200, b"four")], 1, None),
+        ([Reply(200, b"longer", cut=5), Reply(200, b"four")], 1, None),  # nothing of the first attempt is left
+        ([Reply(200, b"four", cut=3)] * 2 + [Reply(200, b"four", cut=4)], 2, None),
+        ([Reply(200, b"four", cut=3)] * 3, 2, "cut short"),
+        ([Reply(200, b"five")], 0, "another sha256"),
+        ([Reply(404)], 0, "404"),
+        ([Reply(500)], 0, "500"),
+        ([None], 0, "hung up"),
+    ],
+)
+def test_a_file_that_is_cut_is_fetched_again_from_its_beginning(
+    tmp_path: Path, patient: list[int], replies: Sequence[Reply | None], waits: int, said: str | None
+) -> None:
+    store, left, came = Store(tmp_path), iter(replies), list[int]()
+    with answered(lambda _: next(left)) as asked:
+        if said is None:
+            assert download.download_file(store, URL, FOUR, "a", Sources(), came.append) == FOUR
+            assert store.place(FOUR, "a").read_bytes() == b"four"
+            assert download.download_file(store, URL, FOUR, "a", Sources(), came.append) == FOUR
+        else:
+            with pytest.raises(WorldFault, match=said):
+                download.download_file(store, URL, FOUR, "a", Sources(), came.append)
+            assert not store.has(FOUR, 4)
+    assert (len(asked), len(patient)) == (len(replies), waits), "what is there is not fetched again"
+    assert {request.headers["Accept-Encoding"] for request in asked} == {"identity"}
+    assert came == [reply.cut or 4 for reply in replies if reply and reply.status == 200]
+
+
+@pytest.mark.parametrize(
+    ("status", "is_login"), [(401, True), (403, True), (404, False), (410, False), (400, False), (407, False)]
+)
+def test_a_login_that_is_refused_is_no_other_failure(patient: list[int], status: int, is_login: bool) -> None:
+    with answered(lambda _: Reply(status)), pytest.raises(Fault) as caught:
+        download.download_document(URL, Limit("", 10), Sources(), lambda _: None)
+
+    assert isinstance(caught.value, UserFault) is is_login
+    assert caught.value.kind == (download.MOVED if status in (400, 403, 404, 410) else "")
+    assert f"{status}" in caught.value.value
+
+
+@pytest.mark.parametrize(("size", "fits"), [(9, True), (10, True), (11, False)])
+def test_a_document_has_as_many_bytes_as_it_may(patient: list[int], size: int, fits: bool) -> None:
+    with (
+        answered(lambda _: Reply(200, bytes(size))),
+        nullcontext() if fits else pytest.raises(WorldFault, match="too long"),
+    ):
+        assert download.download_document(URL, Limit("", 10), Sources(), lambda _: None) == bytes(size)
+
+
+def test_a_file_is_kept_as_it_was_sent(patient: list[int]) -> None:
+    packed = gzip.compress(b"text")
+    with answered(lambda _: Reply(200, packed, {"Content-Encoding": "gzip"})):
+        assert download.download_document(URL, Limit("", 99), Sources(), lambda _: None) == packed
+
+
+@pytest.mark.parametrize(
+    ("target", "netrc", "expected"),
+    [
+        ("", "", None),
+        ("", "machine files.example login me password secret", "me:secret"),
+        ("https://other.example/b", "machine files.example login me password secret", None),
+        ("https://other.example/b", "machine other.example login you password other", "you:other"),
+    ],
+)
+def test_a_login_is_for_its_own_host_after_a_redirect_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patient: list[int], target: str, netrc: str, expected: str | None
+) -> None:
+    def answer(request: Request) -> Reply:
+        moved = target and request.target == URL
+        return Reply(302, b"moved", {"Location": target}) if moved else Reply(200, b"text")
+
+    (tmp_path / "netrc").write_text(netrc)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with answered(answer) as asked:
+        assert download.download_document(URL, Limit("", 4), Sources(), lambda _: None) == b"text"
+
+    login = f"Basic {base64.b64encode(expected.encode()).decode()}" if expected else None
+    assert (asked[-1].target, asked[-1].headers.get("Authorization")) == (target or URL, login)
