@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -305,7 +306,7 @@ def test_what_is_attached_is_what_its_digest_says(store: Store, is_manifest: boo
     [("otherwise", True, True), ("otherwise", False, False), ("denied", True, False), ("silent", True, False)],
 )
 def test_a_document_that_skopeo_did_not_bring_is_put_where_its_content_has_come(
-    store: Store, image: bytes, monkeypatch: pytest.MonkeyPatch, kind: str, has_content: bool, is_put: bool
+    store: Store, image: bytes, kind: str, has_content: bool, is_put: bool
 ) -> None:
     registry, (sbom, _) = Listing(), documents(image)
     row = next(row for row in (*REFUSALS, OTHERWISE) if row.kind == kind)
@@ -313,8 +314,7 @@ def test_a_document_that_skopeo_did_not_bring_is_put_where_its_content_has_come(
     def push(*_: object) -> None:
         raise skopeo.refusal_fault(row, "it", HOST)
 
-    with in_memory(registry):
-        monkeypatch.setattr(Server, "push", push)
+    with in_memory(registry), mock.patch.object(Server, "push", push):
         if has_content:
             registry.blobs[digest_of(sbom.data)] = sbom.data
         if is_put:

@@ -145,6 +145,8 @@ V7 = {"magic": bytes(8)}
 AMBIGUOUS = {
     "a path twice": entry(b"index.json", GOOD) + entry(b"index.json", EVIL),
     "a path twice, in two ways": entry(b"index.json", GOOD) + entry(b"/./index.json", EVIL),
+    "a directory at the path of a file": entry(b"index.json", GOOD) + entry(b"index.json", b"", b"5"),
+    "a file at the path of a directory": entry(b"index.json", b"", b"5") + entry(b"index.json", GOOD),
     "after the end": entry(b"index.json", GOOD) + END + entry(b"index.json", EVIL),
     "after a header that tarfile ends at": entry(b"index.json", GOOD)
     + entry(b"x", device=b"zzzzzzzz" * 2, **V7)

@@ -194,6 +194,7 @@ def test_a_store_that_keeps_a_question_for_minutes_is_gone(monkeypatch: pytest.M
         pass
     mine.say(f"{GOOD}/0")
     assert mine.unsaid == [f"{GOOD}/0"]
+    assert mine.thread.daemon, "Python does not wait for it at its end"
     mine.closed = True
     free.set()
 
