@@ -17,6 +17,7 @@ from typing import Any, Callable
 from multinode_image import timeouts
 from multinode_image.decide import Plan
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
+from multinode_image.machine import limits
 from multinode_image.machine.cpus import read_process_limit
 from multinode_image.machine.files import NETWORK, can_write, list_directory
 from multinode_image.machine.image import (
@@ -31,20 +32,7 @@ from multinode_image.machine.image import (
     read_built,
     read_installed,
 )
-from multinode_image.machine.limits import (
-    DEFAULT_SHM,
-    MEMORY,
-    MORE_FILES,
-    MORE_PROCESSES,
-    MORE_SHM,
-    PODMAN_SHM,
-    SHM,
-    SMOKE_MEMORY,
-    Disk,
-    find_disk,
-    find_thread_fault,
-    write_size,
-)
+from multinode_image.machine.limits import MEMORY, SMOKE_MEMORY, Disk, find_disk, find_thread_fault, write_size
 from multinode_image.machine.places import explain_closed, find_closed, list_caches
 from multinode_image.printing.secrets import hide
 from multinode_image.printing.streams import print_output
@@ -282,10 +270,10 @@ def check_memory(view: View) -> Finding:
 def check_shm(view: View) -> Finding:
     """Compare /dev/shm with what an engine gives by default."""
     has = view.plan.facts.limits.shm or 0
-    if has < PODMAN_SHM:
-        return Finding(f"{SHM} has {write_size(has)}", WRONG, MORE_SHM)
-    if has <= DEFAULT_SHM:
-        return Finding(f"{write_size(has)}: little for DataLoader workers and several ranks", WARNING, MORE_SHM)
+    if has < limits.PODMAN_SHM:
+        return Finding(f"{limits.SHM} has {write_size(has)}", WRONG, limits.MORE_SHM)
+    if has <= limits.DEFAULT_SHM:
+        return Finding(f"{write_size(has)}: little for DataLoader workers and several ranks", WARNING, limits.MORE_SHM)
     return Finding(write_size(has))
 
 
@@ -300,7 +288,7 @@ def check_processes(view: View) -> Finding:
     """Return whether threads can be started, and how many."""
     if view.thread is not None:
         return Finding(view.thread.finding, WRONG, view.thread.remedy)
-    return check_limit(view.processes, PROCESSES, "processes and threads", MORE_PROCESSES)
+    return check_limit(view.processes, PROCESSES, "processes and threads", limits.MORE_PROCESSES)
 
 
 def check_variables(view: View) -> Finding:
@@ -392,7 +380,7 @@ CHECKS: dict[str, Callable[[View], Finding]] = {
     "memory": check_memory,
     "shm": check_shm,
     "processes": check_processes,
-    "files": lambda view: check_limit(view.files, FILES, "open files of a process", MORE_FILES),
+    "files": lambda view: check_limit(view.files, FILES, "open files of a process", limits.MORE_FILES),
     "variables": check_variables,
     "packages": check_packages,
     "torch": check_torch,
