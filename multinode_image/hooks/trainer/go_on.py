@@ -86,7 +86,8 @@ class MarkCheckpoints(TrainerCallback):
         if args.should_save and RUNNING:
             with contextlib.suppress(OSError):  # of a search, which has directories of its own
                 write_mark(Path(args.output_dir, f"{PREFIX}{state.global_step}"), RUNNING[-1])
-            take_together(lambda: hold(args.output_dir), 0, 1)
+            if args.process_index == 0:  # of all nodes that save (save_on_each_node) one has the directory
+                take_together(lambda: hold(args.output_dir), 0, 1)
 
 
 def watch_training(module: Any) -> None:

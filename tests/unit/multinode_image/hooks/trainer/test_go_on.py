@@ -381,6 +381,14 @@ def test_a_second_job_of_a_script_is_refused(
     assert (tmp_path / "checkpoint-20").exists() is bool(first)
 
 
+def test_of_nodes_that_all_save_only_that_of_rank_0_takes_the_directory(start: Any, tmp_path: Path) -> None:
+    """As save_on_each_node wants it, on a file system that all nodes share."""
+    trainer = start()(tmp_path)
+    trainer.args.process_index = 1
+    trainer.train()
+    assert (tmp_path / "checkpoint-20/_multinode.json").exists() and not (tmp_path / "_multinode").exists()
+
+
 def test_a_checkpoint_of_another_user_in_the_way_is_named_before_anything_is_trained(
     hook: Any, start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
