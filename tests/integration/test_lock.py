@@ -199,7 +199,7 @@ class Locked(NamedTuple):
 def locked(module_path: Path) -> Locked:
     sources = checkout.make(module_path)
     image, lock = sources.lock(*REQUEST)
-    bundle = module_path / "bundle.tar"
+    bundle = module_path / "locked.tar"
     assert sources.run("bundle", "--lock", str(lock), "--output", str(bundle)).code == 0
     return Locked(sources, image, lock, bundle)
 

@@ -51,7 +51,7 @@ def _as_nobody(options: list[str], cwd: Path, env: dict[str, str]) -> str:
     return str(done.stdout)
 
 
-LAYER = "images/oci/writing/layer_writer.py"
+LAYER = "images/oci/layer_writer.py"
 # What is changed: the source, a text in it, and what stands there instead.
 CHANGES = {
     "the mode of files": (LAYER, "mode: int = 0o644", "mode: int = 0o640"),
