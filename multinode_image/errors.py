@@ -19,8 +19,8 @@ MEANINGS = {
     129: "its terminal is gone (SIGHUP)",
     130: "stopped by ^C (SIGINT)",
     137: "killed, mostly for want of memory (SIGKILL)",
-    LATER: "retry later: the name of rank 0 does not resolve, its port is in use, not all ranks came, or another job "
-    "has the directory for results",
+    LATER: "retry later: the name of rank 0 does not resolve, its port is in use, or another job has the "
+    "directory for results",
     143: "stopped from outside (SIGTERM)",
 }
 

@@ -50,6 +50,8 @@ NAMES = tuple(VARIABLES)
 # What starts and ranks read alike: how many ranks there are to be, and whether they may work apart; and what says to
 # the Pythons of a training that they are (hooks/at_start.py), in which a rank writes the number of its process.
 SIZE, APART, TRAINING = "MULTINODE_WORLD_SIZE", "MULTINODE_APART", "MULTINODE_TRAINING"
+# When this job has begun on this node: it outlives a rank that torchrun starts again.
+BEGAN = "MULTINODE_BEGAN"
 LOGS, METRICS = "MULTINODE_LOGS", "MULTINODE_METRICS"
 # What computes in bf16 without a unit for it, and the only value that does.
 BF16, EMULATE = "MULTINODE_BF16", "emulate"

@@ -22,7 +22,7 @@ from importlib import util
 from typing import TYPE_CHECKING, Any
 
 from multinode_image.hooks import after_import, at_exit
-from multinode_image.settings import TRAINING
+from multinode_image.settings import BEGAN, TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,8 +84,6 @@ ROWS = {
 }
 
 
-# When this job has begun on this node (go_on.py): it outlives a rank that torchrun starts again.
-BEGAN = "MULTINODE_BEGAN"
 # Where files of the user's own are, and what each of them defines.
 USERS, FUNCTION = "/etc/multinode/hooks", "after_import"
 

@@ -10,7 +10,7 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from multinode_image import timeouts
@@ -21,9 +21,8 @@ from multinode_image.machine.limits import explain_error
 from multinode_image.printing.streams import print_note
 from multinode_image.results.record import RUN, STATE_DIRECTORY, Run, begin, read_run, take_lock
 from multinode_image.results.shared import make_shared, open_shared
+from multinode_image.settings import BEGAN
 
-# When the first Python of a job has started on this node, which begins anew: torchrun starts its ranks again.
-BEGAN = "MULTINODE_BEGAN"
 # What this process has taken, by its real path; the kernel frees it when the process ends.
 TAKEN: set[str] = set()
 
@@ -55,9 +54,8 @@ def realpath(place: str | Run | None) -> str:
     return os.path.realpath(place.directory if isinstance(place, Run) else place or "")
 
 
-def begin_together(run: Run, rank: int, size: int, environ: Mapping[str, str]) -> None:
-    """Let rank 0 take the directory of a task's run and leave a record there, or end all."""
-    began = gather_began(environ, size)
+def begin_together(run: Run, rank: int, size: int, began: Sequence[str]) -> None:
+    """Let rank 0 take the directory of a task's run and leave a record there, or end all; began: as in `begin`."""
     if run.directory not in TAKEN:
         TAKEN.add(run.directory)
         take_together(lambda: begin(run, began, print_note), rank, size)
@@ -107,6 +105,7 @@ def watch_accelerator(module: Any) -> None:
         init(self, *words, **options)
         run = find_run(os.environ)
         if run is not None and not run.goes_on:
-            begin_together(run, self.process_index, self.num_processes, os.environ)
+            began = gather_began(os.environ, self.num_processes)
+            begin_together(run, self.process_index, self.num_processes, began)
 
     module.Accelerator.__init__ = init_and_begin

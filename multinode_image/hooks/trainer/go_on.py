@@ -160,7 +160,7 @@ def choose(args: Any, mark: Mark, named: Any, environ: Mapping[str, str]) -> Any
     wish, directory = environ.get(RESUME, ""), args.output_dir
     run = find_run(environ, directory)
     if run is not None:
-        return choose_for_task(args, run, named, environ)
+        return choose_for_task(args, run, mark, named, environ)
     if getattr(args.save_strategy, "value", args.save_strategy) != "no":
         take_together(lambda: hold_for_script(directory), args.process_index, args.world_size)
     if named and named != ANEW:
@@ -189,11 +189,12 @@ def find_strangers(directory: str) -> dict[int, list[int]]:
     return {step: sorted({*list_owners(directory, step)} - trusted) for step in list_steps(directory)}
 
 
-def choose_for_task(args: Any, run: Run, named: Any, environ: Mapping[str, str]) -> Any:
+def choose_for_task(args: Any, run: Run, mark: Mark, named: Any, environ: Mapping[str, str]) -> Any:
     """Return the checkpoint from which a task goes on: its own last one, else that which the user names."""
-    begin_together(run, args.process_index, args.world_size, environ)
-    place = go_on_from(args, agree(args, NOTHING if args.process_index else find_own(args.output_dir)))
-    named = place or named or expand_user(run.resume_from, environ.get("HOME", "")) or None
+    begin_together(run, args.process_index, args.world_size, mark["began"])
+    if place := go_on_from(args, agree(args, NOTHING if args.process_index else find_own(args.output_dir))):
+        return place
+    named = named or expand_user(run.resume_from, environ.get("HOME", "")) or None
     if isinstance(named, str) and os.path.realpath(os.path.dirname(named)) == os.path.realpath(args.output_dir):
         keep_steps(args, Path(named))
     return named

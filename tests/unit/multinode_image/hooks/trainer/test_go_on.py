@@ -20,6 +20,7 @@ from multinode_image.hooks.job import one_job
 from multinode_image.hooks.trainer import directory
 from multinode_image.results import record
 from multinode_image.results.record import Run, begin, write_run
+from multinode_image.settings import BEGAN
 
 NAME = "multinode_image.hooks.trainer.go_on"
 FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "config.json", "rng_state.pth")
@@ -70,7 +71,7 @@ def start(hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         hook.BEGUN.clear()
         directory.TAKEN.clear()
         monkeypatch.setattr(sys, "argv", ["train.py", *words])
-        for name, value in {"MULTINODE_RESUME": wish, directory.BEGAN: began, record.RUN: ""}.items():
+        for name, value in {"MULTINODE_RESUME": wish, BEGAN: began, record.RUN: ""}.items():
             monkeypatch.setenv(name, value)
         callbacks: list[Any] = []
         kind = type("Trainer", (Trainer,), {"callbacks": callbacks})
