@@ -20,7 +20,7 @@ from multinode_image.tasks.command import MODULE, OWN, SMOKE
 from multinode_image.tasks.defaults import OUTPUT, OUTPUT_DIR
 from multinode_image.tasks.table import OTHER, TASKS
 from multinode_image.world.model import TORCHRUN
-from multinode_image.world.starters import ACCELERATE, find_code, find_lone, is_python
+from multinode_image.world.starters import ACCELERATE, find_lone, find_start, is_python
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
 # Commands of the entrypoint that train nothing.
@@ -100,10 +100,13 @@ def check_starter(request: Request, words: Sequence[str]) -> None:
     """Raise Refusal for a program that would train once in each pod, or in the launcher of mpirun alone."""
     if words[0].endswith(".py"):  # it is started as ranks, whatever its name begins with
         return
-    code, lone = find_code([*words]), find_lone([*words])
-    if request.kind.starts_ranks and (is_python(words[0]) or code.program in (TORCHRUN, ACCELERATE)):
+    starter = find_start([*words])
+    program = starter.program if starter else ""
+    script = next((word for word in words if word.endswith(".py")), "train.py")  # what the program runs it knows alone
+    lone = find_lone([*words]) or (script if program == ACCELERATE else "")  # on a CPU that starts one process
+    if request.kind.starts_ranks and (is_python(words[0]) or program in (TORCHRUN, ACCELERATE)):
         fact = "this program would train in the launcher alone, for mpirun starts ranks of tasks and scripts only"
-        raise Refusal(fact, words[0], f"the script itself: {lone or (code.name if code.is_script else 'train.py')}")
+        raise Refusal(fact, words[0], f"the script itself: {lone or script}")
     if lone and request.workers > 1 and not request.is_sweep:
         instead = f"{lone}, which all pods train together"
         raise Refusal("each pod would train a model of its own", f"{words[0]} in {request.workers} pods", instead)

@@ -10,22 +10,22 @@ from dataclasses import replace
 
 from multinode_image.decide import Plan, decide, look_ahead
 from multinode_image.errors import EXIT_OUTSIDE, EXIT_USER, Refusal
-from multinode_image.explain import plan_as_json, plan_as_text, print_start
+from multinode_image.explain import plan_as_json, plan_as_text
 from multinode_image.facts import Facts, drop_inherited, snapshot
 from multinode_image.machine.files import read_text, which
-from multinode_image.machine.limits import explain_error, find_thread_fault
+from multinode_image.machine.limits import explain_error
 from multinode_image.mpi.rank import SUPERVISED, report_refused, take_cores
 from multinode_image.printing.streams import print_error, print_output
 from multinode_image.results.record import RESULTS
 from multinode_image.run import carry_out
 from multinode_image.settings import LOGS, forget
 from multinode_image.situation import Situation, detect_situation
+from multinode_image.start import prepare_start
 from multinode_image.tasks.command import (
     HELP,
     LAUNCH,
     LIST,
     NOTEBOOK,
-    PLAIN,
     PREFETCH,
     REPORT,
     STACKS,
@@ -40,7 +40,6 @@ from multinode_image.tasks.defaults import OUTPUT, list_tasks
 from multinode_image.tuning.handover import COUNTS, RANK_PROGRAM, start_rank
 from multinode_image.world import table
 from multinode_image.world.alone import check_required_size
-from multinode_image.world.master import wait_for_master
 from multinode_image.world.model import MPIJOB_LAUNCHER
 from multinode_image.world.table import find_launcher
 
@@ -117,7 +116,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         plan = plan_ahead(situation, facts)
         print_output(plan_as_json(plan) if options.explain == "json" else plan_as_text(plan))
         return 0
-    return start(situation, facts)
+    return carry_out(prepare_start(situation, facts))
 
 
 def answer(command: Command, options: Options, facts: Facts) -> int:
@@ -152,19 +151,6 @@ def plan_ahead(situation: Situation, facts: Facts) -> Plan:
     from multinode_image.mpi.launch import explain_launch  # as in `run`
 
     return explain_launch(situation.command.words, plan)
-
-
-def start(situation: Situation, facts: Facts) -> int:
-    """Wait for the master, decide, and become the command; return the exit code where this process stays beside it."""
-    ours = situation.role.trains or situation.command.kind != PLAIN
-    if ours and (fault := find_thread_fault(facts.files, "this command")):
-        raise fault
-    ahead = look_ahead(situation, facts)  # what it refuses is said before anybody waits
-    if situation.meets_others:
-        wait_for_master(situation.world, facts.environ)
-    plan = decide(situation, ahead, facts)
-    print_start(plan)
-    return carry_out(plan)
 
 
 def become_rank(words: list[str], environ: Mapping[str, str]) -> int:

@@ -37,10 +37,12 @@ from multinode_image.tuning.handover import CORES, RANK_PROGRAM
 from multinode_image.tuning.variables import Tuned, set_rank_variables, settle_size, take_setvars, tune, without_image
 from multinode_image.world.alone import may_differ
 from multinode_image.world.model import TORCHRUN, World
-from multinode_image.world.torchrun import prepare_restarts, set_agent_variables
+from multinode_image.world.torchrun import PREFIX, prepare_restarts, set_meeting_variables, set_unread_variables
+
+# The ranks get their own number once torchrun has read its options (hooks/ends/ranks.py).
+QUIET = Setting("OMP_NUM_THREADS", "1", "torchrun prints six rows of warning where it is not set")
 
 
-# Insists on bf16 where no unit of the processor computes in it.
 @dataclass(frozen=True)
 class Preflight:
     """What is known before anybody waits: a program with all its arguments, its run, variables of caches, notes."""
@@ -171,7 +173,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     tuned = tune_ranks(situation, facts)
     trust, faults = trust_certificate(environ, stack.site) if os.path.lexists(CERTIFICATE) else ([], [])
     forced, defaults = choose_variables(situation, ahead, facts, [*tuned.settings, *trust])
-    prepared = assemble(drop_variables(environ, tuned.removed), facts.identity, forced, defaults)
+    prepared = assemble(drop_empty(environ), facts.identity, forced, defaults, tuned.removed)
     return Plan(
         facts=facts,
         situation=situation,
@@ -203,13 +205,13 @@ def choose_variables(
     """
     world, environ, stack = situation.world, facts.environ, facts.stack
     sourced = take_setvars(environ, stack)
-    count = world.local_size if situation.starter is not None and situation.starter.needs_count else None
     forced = [
         *set_rank_variables(world, environ),
         *(settle_size(world, environ) if situation.command.trains else []),
         *ahead.caches,
         *sourced,
-        *(set_agent_variables(world, situation.described, environ, count) if situation.role.trains else []),
+        *(set_meeting_variables(world, environ) if situation.role.trains else []),
+        *(set_unread_variables(environ, situation.nproc) if situation.must_be_asked else []),
         *ahead.program.forced,
     ]
     of_image = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
@@ -219,10 +221,9 @@ def choose_variables(
     return forced, defaults
 
 
-def drop_variables(environ: Mapping[str, str], removed: Collection[str]) -> dict[str, str]:
-    """Return the environment without some variables, and without an empty PET_STANDALONE, on which torchrun fails."""
-    empty = {name for name, value in environ.items() if name.startswith("PET_") and not value}
-    return {name: value for name, value in environ.items() if name not in removed and name not in empty}
+def drop_empty(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without empty variables of torchrun, which fails on an empty PET_STANDALONE."""
+    return {name: value for name, value in environ.items() if value or not name.startswith(PREFIX)}
 
 
 def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
@@ -238,18 +239,27 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
         has_file=facts.exists,
     )
     tuned = tune(world, facts.machine, environ, stack, process)
+    if situation.must_be_asked:
+        return tuned._replace(settings=[*tuned.settings, QUIET])
     if not situation.role.trains:
         return tuned
     # A task says itself whether it goes on from checkpoints; of other scripts that is not known.
     loose = load_loosely(stack, environ) if command.kind.is_yours else ()
-    settings = [*tuned.settings, *prepare_restarts(world, situation.described, environ), *loose]
+    settings = [*tuned.settings, *prepare_restarts(world, environ), *loose]
     return tuned._replace(settings=settings)
 
 
 def assemble(
-    environ: Mapping[str, str], identity: Identity, forced: list[Setting], defaults: list[Setting]
+    environ: Mapping[str, str],
+    identity: Identity,
+    forced: list[Setting],
+    defaults: list[Setting],
+    removed: Collection[str] = (),
 ) -> Prepared:
-    """Return the environment of the command; the user's preloads stay, and the library that gives us a name is last."""
+    """Return the environment of the command without what is removed.
+
+    The user's preloads stay, and the library that gives us a name is last.
+    """
     before = {**environ, **identity.variables}
     parts = [part for part in environ.get("LD_PRELOAD", "").split(":") if part]
     name = identity.preload or next((part for part in parts if "libnss_wrapper" in part), None)
@@ -260,5 +270,5 @@ def assemble(
         before["LD_PRELOAD"] = ":".join([*yours, name])
         defaults = [each for each in defaults if each.name != "LD_PRELOAD"]
         forced = [*forced, Setting("LD_PRELOAD", ":".join([*(yours or mine), name]), "the name of this user")]
-    prepared = prepare(before, forced, defaults)
+    prepared = prepare(before, forced, defaults, removed)
     return prepared._replace(added={**identity.variables, **prepared.added})

@@ -14,7 +14,7 @@ from multinode_image.reading import write_cpus
 from multinode_image.settings import OURS
 from multinode_image.tasks.command import NOTES, PLACE
 from multinode_image.tuning.gradients import SENT, read_choice
-from multinode_image.world.model import ALONE
+from multinode_image.world.model import ALONE, TORCHRUN
 
 if TYPE_CHECKING:
     from multinode_image.memory.estimate import Needed
@@ -24,6 +24,10 @@ def print_start(plan: Plan) -> None:
     """Print the line that begins a log, and the notes, once for each node."""
     says = plan.situation.command.kind.says
     if plan.world.local_rank:
+        return
+    if plan.situation.must_be_asked:  # torchrun's agent prints the others (hooks/ends/ranks.py)
+        for note in plan.facts.notes:
+            print_note(note)
         return
     if PLACE in says:
         print_note(one_line(plan))
@@ -75,6 +79,8 @@ def count(number: int, noun: str) -> str:
 def describe(plan: Plan) -> str:
     """Return the world and the machine in a few words."""
     world, machine = plan.world, plan.machine
+    if plan.situation.must_be_asked:
+        return "known then"
     place = f"rank {world.rank} of {world.size}" if world.rank is not None else f"world {world.size_text}"
     nodes = world.nodes[0] if world.nodes[0] == world.nodes[1] else f"{world.nodes[0]}:{world.nodes[1]}"
     cores = (
@@ -150,7 +156,7 @@ def plan_as_text(plan: Plan) -> str:
     needed = find_memory(plan)
     nodes = " | ".join(write_cpus(node) for node in machine.nodes)
     rows = [
-        ("launcher", f"{world.launcher}: {world.why}"),
+        ("launcher", f"{TORCHRUN if plan.situation.must_be_asked else world.launcher}: {world.why}"),
         ("world", describe(plan)),
         ("master", f"{world.master}:{world.port or 'a free port'}" if world.master else "none"),
         ("processors", f"{write_cpus(machine.cpus)}, {machine.physical} cores"),

@@ -1,4 +1,4 @@
-"""The end of a start: write files, and become the command or wait for it."""
+"""The end of a start: become the command, or wait for it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from collections.abc import Mapping
 
 from multinode_image.decide import Plan
 from multinode_image.machine.cpus import read_memory_limit
-from multinode_image.machine.limits import remember_kills
 from multinode_image.mpi.rank import SUPERVISED, find_rank, supervise
 from multinode_image.processes import execute, watch_training
-from multinode_image.results.plan import find_results, name_words
-from multinode_image.results.record import RUN, write_run
-from multinode_image.settings import LOGS, METRICS, TRAINING
+from multinode_image.settings import LOGS
+from multinode_image.start import begin_beside, list_known
 from multinode_image.tasks.command import LAUNCH, SSH, WORKER
-from multinode_image.world.master import check_master
 from multinode_image.world.model import TORCHRUN
 from multinode_image.world.torchrun import find_torchrun
 
@@ -23,8 +20,7 @@ def carry_out(plan: Plan) -> int:
 
     Return the exit code where this process has to stay beside it. What only one kind of command needs is imported here.
     """
-    situation, environ, argv = plan.situation, plan.prepared.environ, plan.argv
-    command = situation.command
+    environ, argv, command = plan.prepared.environ, plan.argv, plan.situation.command
     if command.kind == LAUNCH:
         from multinode_image.mpi.launch import launch
 
@@ -33,29 +29,13 @@ def carry_out(plan: Plan) -> int:
         from multinode_image.mpi.sshd import serve
 
         return serve(environ)
-    elif command.kind == SSH:
+    if command.kind == SSH:
         from multinode_image.mpi.keys import connect
 
         argv, environ = connect(command.words, environ)
-    elif situation.meets_others:
-        check_master(plan.world)
-    if situation.role.trains and environ.get(METRICS) and plan.world.is_first:
-        show_metrics(plan)
-    known = {TRAINING: "on", **remember_kills(plan.facts.files)} if situation.may_train else {}
-    if plan.run is not None:
-        known[RUN] = write_run(plan.run)  # rank 0 keeps its record
-    if plan.world.several_nodes:
-        known |= name_words(command, plan.arguments, plan.facts.environ)
-    return become_or_log(argv, {**environ, **known}, plan)
-
-
-def show_metrics(plan: Plan) -> None:
-    """Let a process beside this one answer Prometheus, if results are somewhere."""
-    usual, _ = find_results(plan.situation.command, plan.arguments, plan.facts.environ_with_home)
-    if directory := plan.run.directory if plan.run else usual:
-        from multinode_image.report.metrics import serve_beside
-
-        serve_beside(int(plan.prepared.environ[METRICS]), directory)
+    else:
+        begin_beside(plan)
+    return become_or_log(argv, {**environ, **list_known(plan)}, plan)
 
 
 def become_or_log(argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
@@ -84,6 +64,7 @@ def become_or_watch(argv: list[str], environ: Mapping[str, str], plan: Plan, *, 
         if started is not None:
             return supervise([program, *argv[1:]], environ, started)
     # Torchrun's agent says how its ranks ended, but the kernel may kill the agent itself, before it has any.
-    if stays or (plan.situation.role.trains and read_memory_limit(plan.facts.files) is not None):
+    starts_ranks = plan.situation.role.trains or plan.situation.must_be_asked
+    if stays or (starts_ranks and read_memory_limit(plan.facts.files) is not None):
         return watch_training([program, *argv[1:]], environ, rank)
     return execute(program, argv, environ)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from multinode_image import timeouts
@@ -50,6 +50,8 @@ NAMES = tuple(VARIABLES)
 # What starts and ranks read alike: how many ranks there are to be, and whether they may work apart; and what says to
 # the Pythons of a training that they are (hooks/at_start.py), in which a rank writes the number of its process.
 SIZE, APART, TRAINING = "MULTINODE_WORLD_SIZE", "MULTINODE_APART", "MULTINODE_TRAINING"
+# All is decided for a torchrun that the entrypoint has started itself; any other is asked (hooks/ends/ranks.py).
+PLANNED = "MULTINODE_PLANNED"
 # When this job has begun on this node: it outlives a rank that torchrun starts again.
 BEGAN = "MULTINODE_BEGAN"
 LOGS, METRICS = "MULTINODE_LOGS", "MULTINODE_METRICS"
@@ -63,10 +65,12 @@ def forget(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without what an entrypoint in a parent process set: that was right for its process only.
 
     That one left a list of names and values; a variable that has another value by now is the user's. A variable that
-    it set over a value of the image or the user gets that value back.
+    it set over a value of the image or the user, or has left out, gets that value back.
     """
-    stale = {name for name, value in read_list(environ, MARK) if environ.get(name) == value}
-    before = {name: value for name, value in read_list(environ, BEFORE) if name in stale}
+    marked = dict(read_list(environ, MARK))
+    stale = {name for name, value in marked.items() if environ.get(name) == value}
+    left_out = {name for name, _ in read_list(environ, BEFORE)} - marked.keys() - environ.keys()
+    before = {name: value for name, value in read_list(environ, BEFORE) if name in stale | left_out}
     return {name: value for name, value in environ.items() if name not in {*stale, MARK, BEFORE}} | before
 
 
@@ -93,12 +97,19 @@ def write_list(values: Mapping[str, str]) -> str:
     return ";".join(f"{name}={value}" for name, value in escaped.items())
 
 
-def prepare(environ: Mapping[str, str], forced: list[Setting], defaults: list[Setting]) -> Prepared:
-    """Set what is forced over every value, and the other defaults where the user has set nothing."""
+def prepare(
+    environ: Mapping[str, str], forced: list[Setting], defaults: list[Setting], removed: Collection[str] = ()
+) -> Prepared:
+    """Set what is forced over every value, and the other defaults where the user has set nothing.
+
+    removed: variables that the process does not get; a later entrypoint gives them back (forget).
+    """
+    left_out = {name: environ[name] for name in removed if name in environ}
+    environ = {name: value for name, value in environ.items() if name not in left_out}
     decided = {each.name for each in forced}
     defaults = [each for each in defaults if each.name not in decided]
     kept = {each.name: environ[each.name] for each in defaults if environ.get(each.name)}
     added = {each.name: each.value for each in (*forced, *defaults) if each.name not in kept}
-    before = {name: environ[name] for name in added if environ.get(name)}
+    before = {**left_out, **{name: environ[name] for name in added if environ.get(name)}}
     marks = {MARK: write_list(added), **({BEFORE: write_list(before)} if before else {})}
     return Prepared({**environ, **added, **marks}, added, kept)

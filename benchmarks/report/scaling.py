@@ -1,6 +1,6 @@
 """What more nodes bring, on paper, beside what was measured: tables of docs/benchmarks.md.
 
-The model is the entrypoint's (programs/scaling.py), by which `doctor --network` estimates as well.
+The model is the entrypoint's (report/scaling.py), by which `doctor --network` estimates as well.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.figures import of_json
 from benchmarks.report.tables import draw
-from multinode_image.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_step
+from multinode_image.report.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_step
 
 # Of what a token bucket lets pass, the data: 1448 bytes in a frame of 1514 (TCP with timestamps over Ethernet).
 DATA = 1448 / 1514

@@ -89,7 +89,13 @@ USERS, FUNCTION = "/etc/multinode/hooks", "after_import"
 
 
 def main() -> None:
-    """Register the end first, so that it is called last; then change sys.exit, and watch what is imported."""
+    """Register the end first, so that it is called last; then change sys.exit, and watch what is imported.
+
+    A second call does nothing: the Python of a virtual environment reads each .pth file twice (python/cpython,
+    Lib/site.py: venv and main).
+    """
+    if any(isinstance(finder, after_import.Finder) for finder in sys.meta_path):
+        return
     at_exit.reserve_files()
     atexit.register(at_exit.end, sys.modules, os.environ)
     at_exit.watch_status()

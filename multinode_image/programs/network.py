@@ -1,7 +1,7 @@
 """Measure the network between ranks by the backend of the image, and estimate what it costs a training.
 
 It says what a rank sends in a second while all of them sum, how long a message takes, and how long a step would take
-alone, from one layer that is trained here. The share of a step that other ranks cost follows on paper (scaling.py).
+alone, from one layer that is trained here. The share of a step that other ranks cost follows on paper (report/scaling.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from multinode_image.machine.files import read_text
 from multinode_image.machine.limits import has_bf16, read_flags
 from multinode_image.programs.leave import leave
 from multinode_image.programs.probe import import_backend
-from multinode_image.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_share
+from multinode_image.report.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_share
 
 # A bucket of DistributedDataParallel has 25 MB. A slow network is measured by the largest of these that it can bear.
 SIZES = (1 << 20, 2 << 20, 8 << 20, 25 << 20)

@@ -1,7 +1,7 @@
 """How long a training would take on 1, 2, 4 and 8 nodes, and what that would cost: from a first run and a network.
 
 Measured are the speed of the first run, how much it waited, and the network (`doctor --network`). The rest is on paper
-(programs/scaling.py): each node has as many ranks as that run, each rank its batch, and all see the same samples once.
+(report/scaling.py): each node has as many ranks as that run, each rank its batch, and all see the same samples once.
 Where nobody types how much a step sends (rank 0 of a job says it), the gradients of all weights are taken; of an
 embedding only the rows that a batch touches are sent, so that the estimate is rather too slow.
 """
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from multinode_image.errors import Refusal
 from multinode_image.printing.secrets import hide
-from multinode_image.programs.scaling import SENT, Link, Model, Sent, Work, estimate_step
 from multinode_image.reading import whole
+from multinode_image.report.scaling import SENT, Link, Sent, Shape, Work, estimate_step
 from multinode_image.report.trainings import SPEED, WAITING, Point, Training, read_number
 
 NODES = (1, 2, 4, 8)
@@ -110,7 +110,7 @@ def estimate_seconds(run: FirstRun, asked: Asked, nodes: int) -> float:
     """Return the seconds of the whole training on so many nodes; on one node a step takes what was measured."""
     step = run.step
     if nodes > 1:
-        work = Work(Model(run.sent, LAYERS, 0, 0), run.step * (1 - run.waited), cores=run.cores)
+        work = Work(Shape(run.sent, LAYERS, 0, 0), run.step * (1 - run.waited), cores=run.cores)
         step = estimate_step(work, Sent(1), Link(asked.network * 1e6, asked.latency / 1e3), nodes * run.ranks)
     return run.samples / (run.batch * nodes) * step
 

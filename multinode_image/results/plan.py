@@ -18,7 +18,6 @@ from multinode_image.tasks.command import PLAIN, SCRIPT, Command
 from multinode_image.tasks.defaults import OUTPUT, OUTPUT_DIR
 from multinode_image.tasks.table import TRAINER, Task
 from multinode_image.tuning.handover import BINDABLE
-from multinode_image.world.model import TORCHRUN
 from multinode_image.world.starters import find_code
 from multinode_image.world.torchrun import ID
 
@@ -82,7 +81,7 @@ def find_script(command: Command) -> tuple[str, list[str]]:
     if command.kind == SCRIPT:
         return command.script
     code = find_code(command.line)
-    bindable = command.kind == PLAIN and command.name in BINDABLE and code.program in ("", TORCHRUN)
+    bindable = command.kind == PLAIN and command.name in BINDABLE
     return (code.name, code.words) if bindable and code.is_script else ("", [])
 
 

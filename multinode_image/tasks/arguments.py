@@ -28,7 +28,6 @@ from multinode_image.tasks.defaults import (
 )
 from multinode_image.tasks.table import ACCELERATE, TRAINER, Task, place_script
 from multinode_image.world.model import MPIJOB_WORKER, World
-from multinode_image.world.starters import replace_auto
 from multinode_image.world.torchrun import make_command
 
 PYTHON = "python3"
@@ -52,7 +51,7 @@ def make_argv(command: Command, world: World, words: list[str], environ: Mapping
     torch: its version.
     """
     if not command.kind.is_script:
-        return replace_auto(words, world.local_size or 1)
+        return words
     if not command.trains:
         return [PYTHON, *words]
     if world.launcher == MPIJOB_WORKER:

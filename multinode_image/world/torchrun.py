@@ -1,7 +1,8 @@
-"""torchrun: what its options and variables say of the nodes of a job, what it is told of this one, and its command.
+"""torchrun: what its variables say of the nodes of a job, what it is told of this one, and its command.
 
 Each option has a variable, PET_ and its name, which counts where the option is not typed (torch/distributed/run.py).
-Options are written with underscores, which every release takes; dashes are known since 2.0 (pytorch/pytorch#94505).
+A typed torchrun says by these names what it has read (hooks/ends/agents.py). Options are written with underscores,
+which every release takes; dashes are known since 2.0 (pytorch/pytorch#94505).
 """
 
 from __future__ import annotations
@@ -31,22 +32,9 @@ from multinode_image.reading import (
 from multinode_image.settings import Setting
 from multinode_image.world.model import TORCHRUN, NodeLauncher, World
 
-# The options that say how ranks meet, and those without a value (--use_env is that of torch.distributed.launch).
-HELP_FLAGS, MODULE_FLAGS = ("-h", "--help"), ("-m", "--module", "--no_python")
-FLAGS = (*HELP_FLAGS, *MODULE_FLAGS, "--standalone", "--run_path", "--virtual_local_rank", "--use_env")
-EACH = "--nproc_per_node"
-OPTIONS = (
-    EACH,
-    "--nnodes",
-    "--node_rank",
-    "--master_addr",
-    "--master_port",
-    "--rdzv_endpoint",
-    "--rdzv_backend",
-    "--rdzv_conf",
-    "--standalone",
-    "--max_restarts",
-)
+# What the variables of torchrun begin with.
+PREFIX = "PET_"
+NNODES = "PET_NNODES"
 NPROC, NODE, RESTARTS, STANDALONE = "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MAX_RESTARTS", "PET_STANDALONE"
 ENDPOINT, MASTER, MASTER_PORT = "PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "PET_MASTER_PORT"
 ID, BACKEND, CONF, ADDRESS = "PET_RDZV_ID", "PET_RDZV_BACKEND", "PET_RDZV_CONF", "PET_LOCAL_ADDR"
@@ -172,6 +160,23 @@ def explain_loopback(environ: Mapping[str, str], world: World) -> Refusal | None
     return Refusal(fact, world.master, f"{remedy}; of a typed torchrun --master_addr or --rdzv_endpoint")
 
 
+def check_meeting(described: Mapping[str, str]) -> None:
+    """Raise Refusal for nodes of a typed torchrun without a place to meet, and for a port that is none.
+
+    Torchrun would take each node for that place, so that some wait without end, and some train alone.
+    """
+    nodes = parse_nodes(described.get("PET_NNODES", "1"))[1]
+    read_port(described.get(MASTER_PORT, ""), spell_setting(MASTER_PORT, PORT))
+    if check_standalone(described, nodes) or nodes == 1 or find_meeting(described):
+        return
+    remedy = (
+        "--master_addr NODE0 --node_rank R (from 0) on every node, or --rdzv_backend c10d --rdzv_endpoint "
+        f"NODE0:{C10D_PORT}; --master_addr 127.0.0.1 where all agents are on this machine"
+    )
+    fact = "nothing says where the nodes of this torchrun meet"
+    raise Refusal(fact, f"--nnodes {described['PET_NNODES']}", remedy)
+
+
 def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
     """Return how many ranks this node has where LOCAL_WORLD_SIZE is not set, as in Azure ML; None if nothing says so.
 
@@ -255,30 +260,28 @@ def set_meeting_variables(world: World, environ: Mapping[str, str]) -> list[Sett
     return settings
 
 
-def set_agent_variables(
-    world: World, described: Mapping[str, str], environ: Mapping[str, str], count: int | None
-) -> list[Setting]:
-    """Return what torchrun has to be told: where nodes meet, how many ranks it starts, and in which pod it is.
+def set_unread_variables(environ: Mapping[str, str], nproc: int | None) -> list[Setting]:
+    """Return what a typed torchrun reads where no option says it; nproc: how many processes were asked for.
 
-    described: the variables that describe the world, those of `describe_typed` where it is typed; count: how many
-    ranks, None where an option says it.
+    Of the words for a number it knows those alone whose devices it sees; here all of them become a number.
     """
-    settings = set_meeting_variables(world, {**environ, **described})
-    if count is not None and str(count) != (environ.get(NPROC) or "1"):
-        settings.append(Setting(NPROC, str(count), "torchrun's auto is a process for every processor"))
-    node = described.get(NODE, "")
-    if node not in ("", "0") and node == environ.get(INDEX, "").strip() and not environ.get(NODE):
+    settings = []
+    if nproc is not None:
+        settings.append(Setting(NPROC, str(nproc), "--nproc"))
+    elif environ.get(NPROC, "").strip().lower() in AUTO[2:]:
+        settings.append(Setting(NPROC, "auto", "this machine has processors alone"))
+    if (node := environ.get(INDEX, "").strip()) and not environ.get(NODE):
         settings.append(Setting(NODE, node, "the number of this pod in its Indexed Job"))
     return settings
 
 
-def prepare_restarts(world: World, described: Mapping[str, str], environ: Mapping[str, str]) -> list[Setting]:
-    """Return what ranks and agents need that are started again, as variables; described: those of a typed torchrun.
+def prepare_restarts(world: World, environ: Mapping[str, str]) -> list[Setting]:
+    """Return what ranks and agents need that are started again, as variables.
 
     Agents number their ranks themselves in Kubernetes only, where each has its number, and all pods have as many ranks:
     elsewhere people number the nodes, and agents that ask each other find out about mistakes.
     """
-    again = described.get(RESTARTS, "").strip() not in ("", "0") or bool(described.get(ENDPOINT))
+    again = environ.get(RESTARTS, "").strip() not in ("", "0") or bool(environ.get(ENDPOINT))
     pod = bool(environ.get("KUBERNETES_SERVICE_HOST")) and world.launcher == TORCHRUN and world.several_nodes
     alike = world.node_rank is not None and whole(environ.get(NPROC, "")) == world.local_size
     return [
@@ -289,7 +292,7 @@ def prepare_restarts(world: World, described: Mapping[str, str], environ: Mappin
 
 def make_command(world: World, environ: Mapping[str, str], torch: str) -> list[str]:
     """Return torchrun with the options that it cannot read from variables, or reads wrongly; torch: its version."""
-    each = [TORCHRUN, EACH, str(world.local_size)]
+    each = [TORCHRUN, "--nproc_per_node", str(world.local_size)]
     if world.launcher != TORCHRUN:
         return [TORCHRUN, *meet_here(torch), *each[1:]]
     if environ.get(ENDPOINT):

@@ -22,9 +22,14 @@ from pyfakefs.fake_filesystem import FakeFilesystem, set_uid
 from pyfakefs.fake_filesystem_unittest import Patcher
 
 from multinode_image.__main__ import main
+from multinode_image.decide import decide as make_plan
+from multinode_image.decide import look_ahead
+from multinode_image.explain import plan_as_json
+from multinode_image.hooks.ends.ranks import place_ranks
 from multinode_image.machine.files import read_text
 from multinode_image.reading import read_cpus
 from tests.golden import data
+from tests.support import torchrun
 from tests.support.launchers import left_by, names
 from tests.support.machines import Box, cpuset, docker, nested, pod
 
@@ -179,6 +184,7 @@ def produce() -> dict[str, str]:
     """Make the golden data of all cases: name of the file -> text."""
     environments = [(case, {**IMAGE, **left_by(*case.left), **case.more}) for case in cases()]
     decisions, words = {}, {}
+    torchrun.recorded()  # its file is none of the container's
     with Patcher() as patcher:
         assert patcher.fs is not None
         furnished = None
@@ -211,7 +217,13 @@ def read(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def decide(case: Case, environ: dict[str, str]) -> dict[str, Any]:
-    """Return what `--explain=json` says of one case; of a refusal its exit code and its lines."""
+    """Return what `--explain=json` says of one case; of a refusal its exit code and its lines.
+
+    Of a typed torchrun it is what is decided once that has read its options.
+    """
+    if (asked := torchrun.ask(case.typed.split(), environ)) is not None:
+        situation, facts = place_ranks(asked, environ, ROOT)
+        return dict(json.loads(plan_as_json(make_plan(situation, look_ahead(situation, facts), facts))))
     code, out, err = run(["--explain=json", *case.typed.split()], environ)
     return {"exit": code, "stderr": err.splitlines()} if code else dict(json.loads(out))
 

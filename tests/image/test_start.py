@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from multinode_image.world.torchrun import FLAGS
 from tests.support.containers import detached
 from tests.support.harness import run
 
@@ -55,17 +52,3 @@ def test_accelerate_that_would_start_one_process_is_refused(image: str) -> None:
     assert done.code == 2
     assert "starts one process on a CPU, however many are asked for: --num_processes 2" in done.err
     assert "try: torchrun --nproc_per_node N SCRIPT.py" in done.err
-
-
-PARSERS = """
-import json
-from torch.distributed.run import get_args_parser
-print(json.dumps([name for each in get_args_parser()._actions if each.nargs == 0 for name in each.option_strings]))
-"""
-
-
-def test_the_options_of_torchrun_without_a_value_are_known(image: str) -> None:
-    """After an option with a value the next word is that: a number of processes behind any other would be lost."""
-    done = run(image, "-c", PARSERS, options=["--entrypoint", "python3"])
-
-    assert {name[:2] + name[2:].replace("-", "_") for name in json.loads(done.out)} <= set(FLAGS)

@@ -20,6 +20,7 @@ import multinode_image.__main__ as program
 from multinode_image.decide import Plan, decide, look_ahead
 from multinode_image.errors import Refusal
 from multinode_image.facts import Facts
+from multinode_image.hooks.ends.ranks import plan_ranks
 from multinode_image.machine.identity import Identity
 from multinode_image.machine.image import Stack
 from multinode_image.machine.limits import Limits
@@ -28,9 +29,11 @@ from multinode_image.tasks import command
 from multinode_image.tasks.command import PLAIN, Command
 from multinode_image.tasks.table import TASKS
 from multinode_image.world.model import World
-from multinode_image.world.starters import read_start
+from multinode_image.world.starters import find_start
 from multinode_image.world.table import find_launcher
+from multinode_image.world.torchrun import NPROC
 from tests.support.machines import Box, look_at
+from tests.support.torchrun import ask
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
@@ -58,8 +61,8 @@ def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) 
 
 def place(world: World, job: Command = SMOKE) -> Situation:
     """Return the situation of a command in a world, as `detect_situation` finds it."""
-    starter = read_start(job.line, {}) if job.kind == PLAIN else None
-    return Situation(job, world, starter, {}, find_role(job, world, starter), ())
+    starter = find_start(job.line) if job.kind == PLAIN else None
+    return Situation(job, world, starter, find_role(job, world, starter), ())
 
 
 def find_situation(job: Command, facts: Facts, nproc: int | None = None) -> Situation:
@@ -197,7 +200,10 @@ class Container:
         return self
 
     def start(self, words: str | Sequence[str], environ: Mapping[str, str] | None = None) -> Started:
-        """Start a command up to exec; its variables are over PATH and HOME."""
+        """Start a command up to exec, and a torchrun up to its ranks; its variables are over PATH and HOME.
+
+        Of the latter the command is that of a rank, and what torchrun is told is among the variables.
+        """
         argv = words.split() if isinstance(words, str) else words
         variables = {"PATH": str(self.home), "HOME": str(self.home), **(environ or {})}
         out, err = io.StringIO(), io.StringIO()
@@ -208,7 +214,15 @@ class Container:
             except Refusal as refusal:
                 return Started(refusal.code, refusal, err=err.getvalue())
             except _Replaced as replaced:
-                return Started(None, None, replaced.args[0], replaced.args[1], err.getvalue())
+                argv, variables = replaced.args
+            if (asked := ask(argv, variables)) is None:
+                return Started(None, None, argv, variables, err.getvalue())
+            try:
+                ranks = plan_ranks(asked, variables, str(self.home))
+            except Refusal as refusal:
+                return Started(refusal.code, refusal, err=err.getvalue())
+        told = {**ranks.environ, **ranks.options, NPROC: str(ranks.local_size)}
+        return Started(None, None, [ranks.program, *asked.words], told, err.getvalue())
 
     def explain(self, words: str | Sequence[str], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return what `--explain=json` says of a command."""

@@ -36,6 +36,7 @@ INTERNAL = (
     "BEGAN",
     "CORES",
     "COUNTS",
+    "PLANNED",
     "JOB",
     "KILLED",
     "MEMBER",

@@ -1,4 +1,4 @@
-"""What torchrun and accelerate are told, as they have read it themselves: who trains alone, and what is waited for.
+"""What torchrun and accelerate have read, and what they are told then: who trains alone, and what the ranks get.
 
 Whoever starts it (a shell, Python, mpirun, accelerate launch), and however its options are written, in words or
 variables, torch.distributed.launcher.api.launch_agent gets them in one configuration.
@@ -11,33 +11,33 @@ import functools
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
+from multinode_image.errors import Refusal
 from multinode_image.hooks.ends.ending import MET
+from multinode_image.hooks.ends.options import ask_parser, describe, find_torchrun, tell
+from multinode_image.hooks.ends.ranks import Asked, plan_ranks
 from multinode_image.hooks.job.one_job import EXIT_USER, Fault, find_agent_fault
-from multinode_image.settings import TRAINING
-
-if TYPE_CHECKING:
-    pass
+from multinode_image.printing.streams import print_error
+from multinode_image.settings import PLANNED, TRAINING, forget
 
 # How many processes accelerate is asked for (accelerate/commands/launch.py).
 COUNTS = ("num_processes", "num_machines")
+HOSTFILE = "mpirun_hostfile"  # with which it starts mpirun
 PATIENCE = 30.0  # seconds until an agent says what it waits for
-TORCHRUN = "torch.distributed.run"  # a script has launch_agent from elsewhere (accelerate's notebook_launcher)
 
 
 def watch_launch(module: Any) -> None:
-    """Look at each agent before it meets others; module: torch.distributed.launcher.api."""
+    """Look at each agent before it meets others, and give its ranks what they need.
+
+    module: torch.distributed.launcher.api.
+    """
     launch = module.launch_agent
 
     @functools.wraps(launch)
     def look_and_launch(config: Any, *words: Any, **options: Any) -> Any:
-        if TORCHRUN in sys.modules:
-            os.environ[TRAINING] = "on"  # no rank, though its container has the variables of one: its children are
-            fault = find_agent_fault(config.max_nodes, os.environ)
-            if fault is not None:
-                print(fault, file=sys.stderr, flush=True)
-                os._exit(EXIT_USER)
+        if find_torchrun() is not None:
+            words = prepare_agent(config, *words)
         timer = remind_later(describe_wait(config))
         try:
             return launch(config, *words, **options)
@@ -45,6 +45,37 @@ def watch_launch(module: Any) -> None:
             timer.cancel()
 
     module.launch_agent = look_and_launch
+
+
+def prepare_agent(config: Any, program: Any, words: Any, *more: Any) -> tuple[Any, ...]:
+    """Return what launch_agent gets after the configuration, which is changed; end where ranks would train apart."""
+    is_planned = os.environ.pop(PLANNED, "")
+    is_ours = os.environ.get(TRAINING) in ("on", str(os.getpid()))  # of another rank it is a program of the script's
+    os.environ[TRAINING] = "on"  # no rank, though its container has the variables of one: its children are
+    if is_ours and not is_planned and isinstance(program, str):
+        program = plan_and_tell(config, program, [*words])
+    if fault := find_agent_fault(config.max_nodes, os.environ):
+        end(str(fault), EXIT_USER)
+    return program, words, *more
+
+
+def plan_and_tell(config: Any, program: str, words: list[str]) -> str:
+    """Tell torchrun and its ranks what the plan of this start says, and return the program of a rank."""
+    asked = Asked(describe(config, ask_parser(), os.environ), program, words)
+    try:
+        ranks = plan_ranks(asked, os.environ)
+    except Refusal as refusal:
+        end(str(refusal), refusal.code)
+    os.environ.clear()
+    os.environ.update(ranks.environ)
+    tell(config, ranks)
+    return ranks.program
+
+
+def end(text: str, code: int) -> NoReturn:
+    """Say why nothing is started, and end."""
+    print_error(text)
+    os._exit(code)
 
 
 def watch_accelerate(module: Any) -> None:
@@ -60,6 +91,10 @@ def watch_accelerate(module: Any) -> None:
         if fault is not None:
             print(fault, file=sys.stderr, flush=True)
             sys.exit(EXIT_USER)
+        if getattr(args, HOSTFILE, None):
+            environ = forget(os.environ)  # what is right for one process only
+            os.environ.clear()
+            os.environ.update(environ)
         return start(args)
 
     module.simple_launcher = check_and_start
@@ -68,7 +103,7 @@ def watch_accelerate(module: Any) -> None:
 def find_single_process(args: Any) -> Fault | None:
     """Return why accelerate would start fewer processes than it is asked for; None where mpirun starts them."""
     asked = [f"--{name} {count}" for name in COUNTS if (count := getattr(args, name, None) or 1) > 1]
-    if not asked or getattr(args, "mpirun_hostfile", None):
+    if not asked or getattr(args, HOSTFILE, None):
         return None
     fact = "accelerate launch starts one process on a CPU, however many are asked for"
     remedy = "torchrun --nproc_per_node N SCRIPT.py, on several nodes with --nnodes, --node_rank and --master_addr"

@@ -107,8 +107,7 @@ def find_agent_fault(nodes: int, environ: Mapping[str, str]) -> Fault | None:
     """Return why an agent of torchrun would train apart from others; None where it would not, or is meant to.
 
     It knows of no other node, in each of several processes of mpirun or on several nodes: each would train a model of
-    its own. A torchrun that is typed is refused in the same words before its start (world/alone.py). nodes: how many
-    there may be, as torchrun has read it.
+    its own. nodes: how many there may be, as torchrun has read it.
     """
     several = next((name for name in SIZES[1:] if (whole(environ.get(name, "")) or 1) > 1), "")
     if nodes > 1 or environ.get(APART, "") not in ("", "0") or environ.get(MEMBER):

@@ -11,7 +11,7 @@ from benchmarks import figures
 from benchmarks.figures import Figures
 from benchmarks.report import pages, scaling, tables
 from images.host.errors import UserFault
-from multinode_image.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_share, estimate_step
+from multinode_image.report.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_share, estimate_step
 from tests.support.figures import part, sizes
 from tests.support.harness import ROOT
 

@@ -105,7 +105,7 @@ def test_where_a_script_writes_is_looked_at(
     ("job", "stack", "environ", "value"),
     [
         (JOB, OLD, {}, "1"),
-        (Command(PLAIN, "torchrun", ["train.py"]), OLD, {}, "1"),
+        (Command(PLAIN, "python3", ["train.py"]), OLD, {}, None),
         (Command(PLAIN, "ls", []), OLD, {}, None),
         (JOB, OLD, {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "0"}, "0"),
         (JOB, OLD, {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}, None),

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 import multinode_image.__main__ as program
-from multinode_image import decide, situation
+from multinode_image import decide, situation, start
 from multinode_image.errors import Refusal
 from multinode_image.explain import one_line
 from multinode_image.situation import name_training
@@ -57,9 +57,8 @@ def find(words: list[str], environ: dict[str, str]) -> tuple[str, str]:
         (["python3", "-V"], NODES, "", ""),
         (["bash", "train.py"], NODES, "", ""),
         (["torchrun", "train.py"], NODES, "", ""),
-        # nodes that meet on loopback: a shell is no training, and a typed torchrun may mean others on this machine
+        # nodes that meet on loopback: a shell is no training
         (["bash"], {**NODES, "PET_MASTER_ADDR": "127.0.0.1"}, "noted", "loopback"),
-        (TYPED.split(), {}, "noted", "loopback"),
         # no worker of an MPIJob would take part
         (["python3", "/data/train.py", "other.py"], LAUNCHER, "refused", "/data/train.py"),
         (["/opt/multinode/env/bin/python3", "train.py"], LAUNCHER, "refused", "train.py"),
@@ -87,9 +86,8 @@ def test_a_script_that_would_train_apart_is_refused(
     [
         (["qa", "--seed", "1"], "qa"),
         (["/data/train.py", "other.py"], "train.py"),
-        (["torchrun", "--nnodes", "2", "/data/train.py"], "train.py"),
-        (["/usr/bin/torchrun", "-m", "pkg.train"], "pkg.train"),
-        (["python3", "-m", "torch.distributed.run", "-m", "pkg.train"], "pkg.train"),
+        (["python3", "-u", "/data/train.py", "--seed", "1"], "train.py"),
+        (["python3", "-u", "-m", "pkg.train"], "pkg.train"),
         (["-m", "pkg.train", "--seed", "1"], "pkg.train"),
     ],
 )
@@ -101,7 +99,7 @@ def test_a_job_is_named_after_its_script_or_program(words: list[str], task: str)
     ("job", "refused"),
     [
         (Command(SMOKE, "smoke", []), True),
-        (Command(PLAIN, "torchrun", ["x.py"]), True),
+        (Command(PLAIN, "torchrun", ["x.py"]), False),  # its ranks are planned later
         (Command(PLAIN, "python3", ["x.py"]), True),
         (Command(PLAIN, "bash", []), False),
         (Command(DOCTOR, "doctor", []), False),
@@ -120,10 +118,10 @@ def test_a_number_of_threads_that_openmp_ignores_stops_what_computes(job: Comman
         (SMOKE, "smoke", "", 2, Role.AGENT),
         (SCRIPT, "train.py", "intel-mpi-1", None, Role.RANK),
         (SCRIPT, "train.py", "pytorchjob-elastic", None, Role.AGENT),
-        (PLAIN, "torchrun --nproc-per-node 2 train.py", "", None, Role.TORCHRUN),
-        (PLAIN, TYPED, "slurm-step", None, Role.TORCHRUN),
+        (PLAIN, "torchrun --nproc-per-node 2 train.py", "", None, Role.STARTER),
+        (PLAIN, TYPED, "slurm-step", None, Role.STARTER),
         (PLAIN, "mpirun -n 2 python3 train.py", "", None, Role.STARTER),
-        (PLAIN, "accelerate launch --multi_gpu train.py", "", None, Role.STARTER),
+        (PLAIN, "accelerate launch --multi_gpu train.py", "", None, Role.ANY),  # it says later what it starts
         (PLAIN, "accelerate launch train.py", "", None, Role.ANY),  # one process, which may be any program
         (PLAIN, "mpirun -n 2 python3 train.py", "intel-mpi-1", None, Role.MEMBER),
         (PLAIN, "python3 train.py", "intel-mpi-1", None, Role.MEMBER),
@@ -207,7 +205,7 @@ def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[st
         kernel() as opened,
         mock.patch.object(os, "execvpe", side_effect=SystemExit),
         mock.patch("multinode_image.__main__.detect_situation", wraps=situation.detect_situation) as detected,
-        mock.patch("multinode_image.__main__.decide", wraps=decide.decide) as decided,
+        mock.patch("multinode_image.start.decide", wraps=decide.decide) as decided,
         mock.patch("multinode_image.__main__.find_launcher", wraps=table.find_launcher) as searched,
         pytest.raises(SystemExit),
     ):
@@ -237,8 +235,8 @@ def test_where_no_thread_can_be_started_what_trains_is_refused_and_no_other_prog
         network(),
         kernel(),
         mock.patch.object(os, "execvpe", side_effect=SystemExit),
-        mock.patch.object(program, "wait_for_master"),
-        mock.patch.object(program, "find_thread_fault", return_value=Refusal("no room for a thread", "1", "more")),
+        mock.patch.object(start, "wait_for_master"),
+        mock.patch.object(start, "find_thread_fault", return_value=Refusal("no room for a thread", "1", "more")),
         contextlib.nullcontext() if is_refused else pytest.raises(SystemExit),
     ):
         assert program.main(argv, environ, str(tmp_path))

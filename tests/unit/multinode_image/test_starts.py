@@ -26,7 +26,7 @@ from tests.support.starts import GLOO, Container, Started
 
 WORKER = {"PET_NNODES": "2", "PET_MASTER_ADDR": "late", "PET_NODE_RANK": "1"}
 MASTER = {**WORKER, "PET_NODE_RANK": "0"}
-ELASTIC = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_NNODES": "2:4"}
+ELASTIC = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_NNODES": "2:4", "PET_RDZV_BACKEND": "c10d"}
 LAUNCHER = {"K_MPI_JOB_ROLE": "launcher"}
 LINK = "tcp://10.0.0.1:80"
 
@@ -74,22 +74,24 @@ def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> No
         ("--nproc 2 -- smoke --ddp_backend ccl", {},
          "torchrun --standalone --nproc_per_node 2 HOME/smoke.py --ddp_backend gloo"),
         ("smoke", {**ELASTIC, "PET_NNODES": "1:4", "PET_NPROC_PER_NODE": "2", "PET_STANDALONE": ""},
-         "torchrun --nproc_per_node 2 --rdzv_backend c10d HOME/smoke.py"),
+         "torchrun --nproc_per_node 2 HOME/smoke.py"),
         ("smoke", left_by("slurm-step"), "python3 HOME/smoke.py"),
         ("doctor --network", left_by("slurm-step"), "python3 HOME/network.py gloo"),
         ("--nproc 2 doctor --network", {}, "torchrun --standalone --nproc_per_node 2 HOME/network.py gloo"),
-        ("torchrun x.py", left_by("slurm-one-task"), "torchrun x.py"),
-        ("torchrun x.py", left_by("torchrun-worker"), "torchrun x.py"),
-        ("torchrun --nnodes 2 --rdzv-endpoint m:1 x.py", left_by("slurm-step"),
-         "torchrun --nnodes 2 --rdzv-endpoint m:1 x.py"),
-        ("torchrun --nproc-per-node auto x.py", {}, "torchrun --nproc-per-node 2 x.py"),
+        ("torchrun x.py", left_by("slurm-one-task"), "HOME/python3 -u x.py"),
+        ("torchrun x.py", left_by("torchrun-worker"), "HOME/python3 -u x.py"),
+        ("torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint m:1 x.py", left_by("slurm-step"),
+         "HOME/python3 -u x.py"),
+        ("torchrun --no-python bash x.sh", {}, "bash x.sh"),
         # what is wrong for a training only is a note beside other commands
         ("sh", {"PMI_RANK": "0", "PMI_SIZE": "x"}, "sh"),
         ("true", {"MASTER_ADDR": "x", "RANK": "0", "WORLD_SIZE": "$(N)"}, "true"),
         ("true", {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "abc"}, "true"),
         ("--nproc 1 -m pkg.train --seed 1", {}, "python3 -m pkg.train --seed 1"),
         ("--nproc 2 -m pkg.train", {}, "torchrun --standalone --nproc_per_node 2 -m pkg.train"),
-        ("--nproc 1 -m pkg.train", ELASTIC, "torchrun --nproc_per_node 1 --rdzv_backend c10d -m pkg.train"),
+        ("smoke", {**ELASTIC, "PET_RDZV_BACKEND": ""},
+         "torchrun --nproc_per_node 2 --rdzv_backend c10d HOME/smoke.py"),
+        ("--nproc 1 -m pkg.train", ELASTIC, "torchrun --nproc_per_node 1 -m pkg.train"),
         ("smoke --help", {}, "python3 HOME/smoke.py --help"),
         ("--nproc 2 smoke -h", {}, "python3 HOME/smoke.py --help"),
         ("qa -h --bf16", MASTER, "python3 HOME/examples/pytorch/text/run_qa.py --help"),
@@ -118,8 +120,14 @@ def test_a_start_becomes_a_command(furnished: Container, words: str, environ: di
         # what torchrun fails on, or would count for itself
         ("smoke", left_by("pytorchjob-elastic"), {"PET_STANDALONE": None}),
         ("torchrun x.py", left_by("pytorchjob-master"), {"PET_NPROC_PER_NODE": "2"}),
-        ("torchrun --nnodes 2 --rdzv-endpoint 192.0.2.1:29400 train.py", left_by("slurm-batch"),
-         {"PET_RDZV_ID": "train-py-7"}),
+        ("torchrun --nproc-per-node auto x.py", {}, {"PET_NPROC_PER_NODE": "2"}),
+        ("--nproc 2 torchrun x.py", {}, {"PET_NPROC_PER_NODE": "2"}),
+        ("torchrun x.py", {"PET_NPROC_PER_NODE": "gpu"}, {"PET_NPROC_PER_NODE": "2"}),
+        ("torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint 192.0.2.1:29400 train.py", left_by("slurm-batch"),
+         {"PET_RDZV_ID": "train-py-7", "PET_LOCAL_ADDR": "10.77.0.2", "MULTINODE_PLANNED": None}),
+        # the user's own values, also where they bind threads
+        ("torchrun --nproc_per_node 2 x.py", {"OMP_NUM_THREADS": "3", "KMP_AFFINITY": "compact", "LD_PRELOAD": "a.so"},
+         {"OMP_NUM_THREADS": "3", "KMP_AFFINITY": None, "LD_PRELOAD": "a.so"}),
         # the interface that leads to the master, and loopback on one node
         ("smoke", WORKER, {"GLOO_SOCKET_IFNAME": "eth0", "FI_TCP_IFACE": "eth0", "MULTINODE_WORLD_SIZE": "2:"}),
         ("--nproc 2 smoke", {}, {"GLOO_SOCKET_IFNAME": "lo"}),
@@ -171,8 +179,8 @@ def test_every_process_has_its_share_of_the_cores(
         ("smoke", {"MULTINODE_WORLD_SIZE": "2:4"}, False),
         ("smoke", {"MULTINODE_WORLD_SIZE": "4"}, True),
         ("smoke", {"MULTINODE_WORLD_SIZE": "3:"}, True),
-        ("torchrun --nnodes 2:4 x.py", {"MULTINODE_WORLD_SIZE": "4"}, True),
-        ("torchrun --nnodes 2:4 x.py", {}, False),
+        ("torchrun x.py", {"MULTINODE_WORLD_SIZE": "4"}, True),
+        ("torchrun x.py", {}, False),
         ("torchrun --nnodes 4 x.py", {"MULTINODE_WORLD_SIZE": "4"}, False),
     ],
 )

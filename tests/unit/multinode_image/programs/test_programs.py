@@ -17,7 +17,6 @@ import pytest
 from multinode_image.commands.doctor import read_probe
 from multinode_image.programs import probe
 from multinode_image.programs.prefetch import choose_files, explain, main
-from multinode_image.programs.scaling import Link
 from multinode_image.programs.smoke_checks import (
     Failed,
     Report,
@@ -29,6 +28,7 @@ from multinode_image.programs.smoke_checks import (
     default_flags,
     launched_size,
 )
+from multinode_image.report.scaling import Link
 from tests.support.trainer_fields import HISTORY
 
 MB = 1e6

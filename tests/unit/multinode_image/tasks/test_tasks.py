@@ -118,14 +118,17 @@ def test_a_script_that_pads_all_texts_to_one_length_is_told_so(source: str, told
 
 
 @pytest.mark.parametrize(
-    ("line", "node", "told"), [("{}", "0", 1), ("torchrun {}", "0", 1), ("{}", "1", 0), ("cat {}", "0", 0)]
+    ("line", "node", "told"),
+    [("train.py", "0", 1), ("torchrun train.py", "0", 1), ("train.py", "1", 0), ("cat train.py", "0", 0)],
 )
-def test_one_node_of_a_training_says_it_once(tmp_path: Path, line: str, node: str, told: int) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(PADS)
+def test_one_node_of_a_training_says_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, node: str, told: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(PADS)
     nodes = {"PET_NNODES": "2", "PET_NODE_RANK": node, "PET_MASTER_ADDR": "pod0"}
 
-    started = Container(tmp_path).furnish().start(line.format(script), nodes)
+    started = Container(tmp_path).furnish().start(line, nodes)
 
     assert started.err.count("train.py has padding") == told
 

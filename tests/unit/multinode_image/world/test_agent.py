@@ -12,15 +12,14 @@ from multinode_image.errors import EXIT_USER, Refusal
 from multinode_image.settings import Setting
 from multinode_image.world import torchrun
 from multinode_image.world.model import World
-from multinode_image.world.starters import describe_typed
 from multinode_image.world.torchrun import (
     ALIKE,
     NEW_STORE,
     find_torchrun,
     meet_here,
     prepare_restarts,
-    set_agent_variables,
     set_meeting_variables,
+    set_unread_variables,
 )
 from tests.support.starts import NODE0, network
 
@@ -83,38 +82,24 @@ def test_the_host_of_several_networks_is_known_by_the_name_of_the_endpoint(
     assert {setting.name: setting.value for setting in settings} == {"PET_LOCAL_ADDR": address}
 
 
-INDEXED = {"JOB_COMPLETION_INDEX": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "qa-0.qa"}
-
-
 @pytest.mark.parametrize(
-    ("typed", "more", "rank", "exported"),
+    ("environ", "nproc", "read"),
     [
-        ({}, {}, "1", True),
-        ({"--node_rank": "2"}, {}, "2", False),
-        ({}, {"PET_NODE_RANK": "0"}, "0", False),
-        ({"--nnodes": "1:1"}, {}, "0", False),
-        ({"--nnodes": "1:2"}, {}, "1", True),
-        ({}, {"JOB_COMPLETION_INDEX": "0"}, "0", False),
-        ({"--standalone": "1", "--nnodes": "1"}, {}, None, False),
+        ({}, None, {}),
+        ({"JOB_COMPLETION_INDEX": "1"}, None, {"PET_NODE_RANK": "1"}),
+        ({"JOB_COMPLETION_INDEX": "1", "PET_NODE_RANK": "0"}, None, {}),
+        ({}, 2, {"PET_NPROC_PER_NODE": "2"}),
+        ({"PET_NPROC_PER_NODE": "gpu"}, 2, {"PET_NPROC_PER_NODE": "2"}),
+        ({"PET_NPROC_PER_NODE": "gpu"}, None, {"PET_NPROC_PER_NODE": "auto"}),
+        ({"PET_NPROC_PER_NODE": "auto"}, None, {}),
+        ({"PET_NPROC_PER_NODE": "cpus"}, None, {}),  # torchrun says that this is nothing
+        ({"PET_NPROC_PER_NODE": "2"}, None, {}),
     ],
 )
-def test_a_typed_torchrun_has_the_number_of_its_pod(
-    typed: dict[str, str], more: dict[str, str], rank: str | None, exported: bool
+def test_a_typed_torchrun_reads_what_no_option_says(
+    environ: dict[str, str], nproc: int | None, read: dict[str, str]
 ) -> None:
-    pod = {**INDEXED, **more}
-    described = describe_typed(typed, pod, None)
-    assert described.get("PET_NODE_RANK") == rank
-    settings = set_agent_variables(AGENT._replace(nodes=(1, 1)), described, pod, None)
-    assert {setting.name: setting.value for setting in settings} == ({"PET_NODE_RANK": "1"} if exported else {})
-
-
-@pytest.mark.parametrize(
-    ("auto", "count", "values"),
-    [("auto", 2, ["2"]), ("auto", None, []), ("", 2, ["2"]), ("", 1, []), ("2", 2, []), ("2", 3, ["3"])],
-)
-def test_a_typed_torchrun_gets_a_number_instead_of_auto(auto: str, count: int | None, values: list[str]) -> None:
-    environ = {"PET_NPROC_PER_NODE": auto}
-    assert [setting.value for setting in set_agent_variables(RANKS, environ, environ, count)] == values
+    assert {setting.name: setting.value for setting in set_unread_variables(environ, nproc)} == read
 
 
 ONE_NODE, IN_A_POD = World("alone", "", local_size=2), {"KUBERNETES_SERVICE_HOST": "::1", "PET_NPROC_PER_NODE": "2"}
@@ -122,27 +107,27 @@ POD = AGENT._replace(local_size=2)
 
 
 @pytest.mark.parametrize(
-    ("world", "described", "environ", "settings"),
+    ("world", "environ", "settings"),
     [
-        (ONE_NODE, {"PET_MAX_RESTARTS": "3"}, {}, [NEW_STORE]),
-        (ONE_NODE, {"PET_MAX_RESTARTS": "0"}, {"PET_MAX_RESTARTS": "3"}, []),
-        (ONE_NODE, {}, {}, []),
-        (ONE_NODE._replace(local_size=1), {"PET_MAX_RESTARTS": "3"}, {}, []),
-        (RANKS, {"PET_MAX_RESTARTS": "3"}, {}, []),  # mpirun's ranks have no store of torchrun's
-        (POD._replace(node_rank=None), {"PET_RDZV_ENDPOINT": "m:7"}, IN_A_POD, [NEW_STORE]),
+        (ONE_NODE, {"PET_MAX_RESTARTS": "3"}, [NEW_STORE]),
+        (ONE_NODE, {"PET_MAX_RESTARTS": "0"}, []),
+        (ONE_NODE, {}, []),
+        (ONE_NODE._replace(local_size=1), {"PET_MAX_RESTARTS": "3"}, []),
+        (RANKS, {"PET_MAX_RESTARTS": "3"}, []),  # mpirun's ranks have no store of torchrun's
+        (POD._replace(node_rank=None), {**IN_A_POD, "PET_RDZV_ENDPOINT": "m:7"}, [NEW_STORE]),
         # Agents that need not ask each other.
-        (POD, {}, IN_A_POD, [ALIKE]),
-        (POD, {"PET_MAX_RESTARTS": "1"}, IN_A_POD, [NEW_STORE, ALIKE]),
-        (POD, {}, {**IN_A_POD, "KUBERNETES_SERVICE_HOST": ""}, []),
-        (POD, {}, {**IN_A_POD, "PET_NPROC_PER_NODE": "auto"}, []),
-        (POD._replace(local_size=1), {}, IN_A_POD, []),  # --nproc 1 for this pod
-        (POD._replace(launcher="torchrun-worker"), {}, IN_A_POD, []),
+        (POD, IN_A_POD, [ALIKE]),
+        (POD, {**IN_A_POD, "PET_MAX_RESTARTS": "1"}, [NEW_STORE, ALIKE]),
+        (POD, {**IN_A_POD, "KUBERNETES_SERVICE_HOST": ""}, []),
+        (POD, {**IN_A_POD, "PET_NPROC_PER_NODE": "auto"}, []),
+        (POD._replace(local_size=1), IN_A_POD, []),  # --nproc 1 for this pod
+        (POD._replace(launcher="torchrun-worker"), IN_A_POD, []),
     ],
 )
 def test_what_is_started_again_is_prepared_for_that(
-    world: World, described: dict[str, str], environ: dict[str, str], settings: list[Setting]
+    world: World, environ: dict[str, str], settings: list[Setting]
 ) -> None:
-    assert prepare_restarts(world, described, environ) == settings
+    assert prepare_restarts(world, environ) == settings
 
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "{}/../front", "/{}", "{}/."])

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from multinode_image.hooks.ends import agents
-from multinode_image.settings import TRAINING
+from multinode_image.hooks.ends.options import TORCHRUN, describe_master, tell
+from multinode_image.hooks.ends.ranks import Asked, Ranks
+from multinode_image.settings import PLANNED, TRAINING
 
 
 def config(nodes: tuple[int, int] = (2, 2), backend: str = "c10d") -> Any:
@@ -60,7 +64,7 @@ def test_an_agent_that_would_train_by_itself_is_ended_before_it_starts(
     for name, value in {**environ, TRAINING: "7"}.items():
         monkeypatch.setenv(name, value)
     if is_torchrun:
-        monkeypatch.setitem(sys.modules, agents.TORCHRUN, ModuleType(agents.TORCHRUN))
+        monkeypatch.setitem(sys.modules, TORCHRUN, ModuleType(TORCHRUN))
     module = SimpleNamespace(launch_agent=lambda config, *words, **options: (config.max_nodes, words, options))
 
     def leave(code: int) -> None:
@@ -70,10 +74,73 @@ def test_an_agent_that_would_train_by_itself_is_ended_before_it_starts(
     agents.watch_launch(module)
     if ends:
         with pytest.raises(SystemExit):
-            module.launch_agent(config(nodes), "train.py")
+            module.launch_agent(config(nodes), "python3", ["train.py"])
     else:
-        assert module.launch_agent(config(nodes), "train.py", health=1) == (nodes[1], ("train.py",), {"health": 1})
+        launched = module.launch_agent(config(nodes), "python3", ["train.py"], health=1)
+        assert launched == (nodes[1], ("python3", ["train.py"]), {"health": 1})
         assert os.environ[TRAINING] == ("on" if is_torchrun else "7")
+
+
+@pytest.mark.parametrize(
+    ("training", "more", "asked"),
+    [
+        ("on", {}, True),
+        ("its own number", {}, True),  # a pod has the variables of a rank
+        ("on", {PLANNED: "1"}, False),  # the entrypoint has started it with all that was decided
+        ("7", {}, False),  # a rank that starts a torchrun of its own
+    ],
+)
+def test_a_typed_torchrun_is_asked_once_it_has_read_its_options(
+    training: str, more: dict[str, str], asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = str(os.getpid()) if training == "its own number" else training
+    given = config()
+    given.rdzv_configs, given.nproc_per_node, given.max_restarts = {"timeout": 900}, 8, 0
+    options = {"PET_RDZV_ID": "mine", "PET_LOCAL_ADDR": "10.0.0.2", "PET_RDZV_CONF": "is_host=true"}
+    plans: list[Asked] = []
+
+    def plan(asked: Asked, environ: Mapping[str, str]) -> Ranks:
+        plans.append(asked)
+        return Ranks({TRAINING: environ[TRAINING], "OMP_NUM_THREADS": "2"}, "/opt/multinode/rank", 2, options)
+
+    monkeypatch.setattr(agents, "plan_ranks", plan)
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    monkeypatch.setitem(sys.modules, TORCHRUN, ModuleType(TORCHRUN))
+    module = SimpleNamespace(launch_agent=lambda config, program, words: program)
+    agents.watch_launch(module)
+    with mock.patch.dict(os.environ, {TRAINING: training, **more}, clear=True):
+        started = module.launch_agent(given, "python3", ["-u", "train.py"])
+        environ = dict(os.environ)
+
+    if not asked:
+        assert (started, plans, given.nproc_per_node, environ) == ("python3", [], 8, {TRAINING: "on"})
+        return
+    described = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8", "PET_RDZV_ID": "18233", "PET_RDZV_BACKEND": "c10d",
+                 "PET_RDZV_ENDPOINT": "node_0:29400"}  # fmt: skip
+    assert plans == [Asked(described, "python3", ["-u", "train.py"])]
+    assert (started, environ) == ("/opt/multinode/rank", {TRAINING: "on", "OMP_NUM_THREADS": "2"})
+    assert (given.nproc_per_node, given.run_id, given.local_addr) == (2, "mine", "10.0.0.2")
+    assert given.rdzv_configs == {"timeout": 900, "is_host": "true"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rank", "index", "described", "told"),
+    [
+        ((2, 2), 1, "1", {"PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "7", "PET_NODE_RANK": "1"}, 1),
+        ((1, 1), 1, "1", {"PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "7", "PET_NODE_RANK": "0"}, 0),  # of its job
+        ((1, 1), 2, "", {"PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "7", "PET_NODE_RANK": "2"}, 0),
+    ],
+)
+def test_a_pod_that_trains_alone_is_the_first_node(
+    nodes: tuple[int, int], rank: int, index: str, described: dict[str, str], told: int
+) -> None:
+    given = config(nodes, "static")
+    given.rdzv_endpoint, given.rdzv_configs = "m:7", {"rank": rank}
+    typed = SimpleNamespace(master_addr="m", rdzv_endpoint="")
+
+    assert describe_master(given, typed, {"JOB_COMPLETION_INDEX": index}) == described
+    tell(given, Ranks({}, "python3", 2, {}))
+    assert given.rdzv_configs == {"rank": told}
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ BACKWARD = 2 / 3
 SPENT = 1e-9
 
 
-class Model(NamedTuple):
-    """A model: its weights, layers of equal size, and of the embedding the rows and their width."""
+class Shape(NamedTuple):
+    """The shape of a model: its weights, layers of equal size, and of the embedding the rows and their width."""
 
     weights: float
     layers: int
@@ -25,14 +25,14 @@ class Model(NamedTuple):
     width: int
 
 
-DISTILBERT = Model(66.4e6, 6, 30522, 768)
-BERT = Model(109.5e6, 12, 30522, 768)
+DISTILBERT = Shape(66.4e6, 6, 30522, 768)
+BERT = Shape(109.5e6, 12, 30522, 768)
 
 
 class Work(NamedTuple):
     """What a rank does: a model, the seconds of a step alone, the words of a batch, the cores that compute."""
 
-    model: Model
+    model: Shape
     step: float
     words: int = 8 * 128
     cores: float = 1

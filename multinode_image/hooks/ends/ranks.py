@@ -1,0 +1,91 @@
+"""The ranks of a typed torchrun, planned in its own process once it has read its options (hooks/ends/agents.py)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from multinode_image.decide import Plan
+from multinode_image.facts import Facts, drop_inherited, snapshot
+from multinode_image.machine.files import which
+from multinode_image.situation import Situation, detect_situation
+from multinode_image.start import begin_beside, list_known, prepare_start
+from multinode_image.tasks.arguments import PYTHON
+from multinode_image.tasks.command import PLAIN, Command
+from multinode_image.tuning.handover import RANK_PROGRAM
+from multinode_image.world.model import TORCHRUN
+from multinode_image.world.starters import Start
+from multinode_image.world.table import find_launcher
+from multinode_image.world.torchrun import PREFIX, check_meeting, read_count
+
+# The directory with stack.json, beside lib/, which this package is in.
+ROOT = str(Path(__file__).parents[4])
+
+
+class Asked(NamedTuple):
+    """What a torchrun has read.
+
+    described: its options, as the variables that torchrun has for them; program, words: what each rank is to run.
+    """
+
+    described: Mapping[str, str]
+    program: str
+    words: list[str]
+
+
+class Ranks(NamedTuple):
+    """What the ranks of a node get.
+
+    program: what they are started by; local_size: how many they are; options: those of torchrun that change, as the
+    variables that it has for them.
+    """
+
+    environ: dict[str, str]
+    program: str
+    local_size: int
+    options: dict[str, str]
+
+
+def plan_ranks(asked: Asked, environ: Mapping[str, str], root: str = ROOT) -> Ranks:
+    """Return what the ranks get, after the nodes' meeting place has been waited for; print the line of this start.
+
+    Raise Refusal for ranks that would not meet, or that would train apart from others.
+    """
+    situation, facts = place_ranks(asked, environ, root)
+    plan = prepare_start(situation, facts)
+    begin_beside(plan)
+    return hand_on(asked, plan, environ)
+
+
+def place_ranks(asked: Asked, environ: Mapping[str, str], root: str) -> tuple[Situation, Facts]:
+    """Return the situation of what each rank runs, and the facts of this start.
+
+    Its variables of torchrun are what torchrun has read.
+    """
+    facts = drop_inherited(snapshot(environ, root))
+    launcher = find_launcher(facts.environ)
+    others = {name: value for name, value in facts.environ.items() if not name.startswith(PREFIX)}
+    facts = replace(facts, environ={**others, **asked.described})
+    check_meeting(asked.described)
+    start = Start(TORCHRUN, read_count(asked.described), asked.described)
+    python = which(PYTHON, facts.environ)
+    is_ours = python is not None and os.path.realpath(python) == os.path.realpath(asked.program)
+    command = Command(PLAIN, PYTHON if is_ours else asked.program, asked.words)
+    return detect_situation(command, facts, launcher, start=start), facts
+
+
+def hand_on(asked: Asked, plan: Plan, environ: Mapping[str, str]) -> Ranks:
+    """Return what the plan gives to the ranks; variables of torchrun itself stay as they were."""
+    prepared = {**plan.prepared.environ, **list_known(plan)}
+    kept = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
+    others = {name: value for name, value in prepared.items() if not name.startswith(PREFIX)}
+    options = {
+        name: value
+        for name, value in prepared.items()
+        if name.startswith(PREFIX) and asked.described.get(name) != value
+    }
+    program = RANK_PROGRAM if plan.situation.command.name == PYTHON and "PYTHON_EXEC" in prepared else asked.program
+    return Ranks({**others, **kept}, program, plan.world.local_size or 1, options)
