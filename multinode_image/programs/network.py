@@ -1,7 +1,8 @@
 """Measure the network between ranks by the backend of the image, and estimate what it costs a training.
 
 It says what a rank sends in a second while all of them sum, how long a message takes, and how long a step would take
-alone, from one layer that is trained here. The share of a step that other ranks cost follows on paper (report/scaling.py).
+alone, from one layer that is trained here. The share of a step that other ranks cost follows on paper
+(report/scaling.py).
 """
 
 from __future__ import annotations

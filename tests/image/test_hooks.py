@@ -12,6 +12,7 @@ from tests.support.harness import run
 # What pytest consists of, all of it Python alone, so that any Python runs it.
 PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 TESTS = Path(__file__).with_name("hooks")
+DATA = Path(__file__).parents[1] / "data/torchrun.json"  # what is recorded of a torchrun
 ENVIRONMENT = {
     "PYTHONPATH": "/tests/lib:/opt/multinode/lib", "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -21,6 +22,7 @@ ENVIRONMENT = {
 @pytest.mark.parametrize("kind", ["image", pytest.param("ccl_image", marks=pytest.mark.slow)])  # torch 2.4
 def test_hooks_do_with_torch_and_the_trainer_what_they_are_for(kind: str, request: pytest.FixtureRequest) -> None:
     options = ["--entrypoint", "python3", "--volume", f"{TESTS}:/tests/hooks:ro", "--workdir", "/tests/hooks"]
+    options += ["--volume", f"{DATA}:/tests/data/{DATA.name}:ro"]
     for name in PYTEST:
         module = Path(importlib.import_module(name).__file__ or "")
         place = module.parent if module.stem == "__init__" else module
