@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -28,6 +29,9 @@ SUPERVISED = "MULTINODE_SUPERVISED"
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # What hydra ends with when it has lost a node; no rank may end so.
 LOST = 255
+# Hydra ends so, too, if it is told to end before each node has started its ranks, and nothing says when that is. A rank
+# that fails sooner after its own start waits until then, in seconds.
+STARTED, BEGAN = 2.0, time.monotonic()
 
 
 def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
@@ -96,5 +100,6 @@ def print_failure(rank: int, code: int) -> None:
 
 def end_job(environ: Mapping[str, str], code: int) -> None:
     """Let hydra kill all other ranks and end with this exit code: what MPI_Abort tells it (PMI 1, `abort`)."""
+    time.sleep(max(0.0, BEGAN + STARTED - time.monotonic()))
     with contextlib.suppress(KeyError, ValueError, OSError):  # nobody is there any more who would read it
         os.write(int(environ["PMI_FD"]), b"cmd=abort exitcode=%d\n" % (EXIT_OUTSIDE if code == LOST else code))

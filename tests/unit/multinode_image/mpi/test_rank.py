@@ -8,7 +8,7 @@ import pytest
 
 from multinode_image.machine.cpus import Machine
 from multinode_image.mpi import rank as module
-from multinode_image.mpi.rank import SUPERVISED, report_refused, take_cores
+from multinode_image.mpi.rank import SUPERVISED, end_job, report_refused, take_cores
 from multinode_image.reading import write_cpus
 from tests.support.machines import Box, look_at, pod
 from tests.support.starts import make_facts
@@ -19,6 +19,24 @@ def take(end: int) -> bytes:
     said = os.read(end, 1000)
     os.close(end)
     return said
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return what is waited for in place of waiting, ten seconds after the start of this process."""
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    monkeypatch.setattr("time.monotonic", lambda: module.BEGAN + 10.0)
+    return waits
+
+
+@pytest.mark.parametrize(("age", "wait"), [(0.5, 1.5), (2.0, 0.0), (900.0, 0.0)])
+def test_a_rank_that_fails_early_waits_until_all_nodes_have_started_theirs(
+    age: float, wait: float, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: module.BEGAN + age)
+    end_job({}, 7)
+    assert waits == [pytest.approx(wait)]
 
 
 @pytest.mark.parametrize(
