@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +14,7 @@ from multinode_image.machine.files import read_text, which
 from multinode_image.machine.limits import explain_error
 from multinode_image.mpi.rank import SUPERVISED, report_refused, take_cores
 from multinode_image.printing.streams import print_error, print_output
+from multinode_image.processes import heed_sigterm
 from multinode_image.results.record import RESULTS
 from multinode_image.run import carry_out
 from multinode_image.settings import LOGS, forget
@@ -49,8 +48,7 @@ RANK = "rank"
 
 def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     """Run the command of a container and return the exit code; root is the directory with stack.json and smoke.py."""
-    if os.getpid() == 1:
-        heed_sigterm()
+    heed_sigterm()
     code = EXIT_OUTSIDE  # where a mistake of ours ends in a traceback
     try:
         return run(argv, environ, root)
@@ -76,14 +74,6 @@ def report(environ: Mapping[str, str], code: int) -> None:
     """Tell `launch` that a rank of its job has been refused: the others would wait for it."""
     if environ.get(SUPERVISED):
         report_refused(environ, code)
-
-
-def heed_sigterm() -> None:
-    """Let SIGTERM end this process while it waits: the kernel gives process 1 no signal that it has no handler for.
-
-    A pod whose `command` is a program of ours has no tini. The handler ends with exec.
-    """
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:

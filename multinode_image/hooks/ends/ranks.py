@@ -11,6 +11,7 @@ from typing import NamedTuple
 from multinode_image.decide import Plan
 from multinode_image.facts import Facts, drop_inherited, snapshot
 from multinode_image.machine.files import which
+from multinode_image.processes import heed_sigterm
 from multinode_image.situation import Situation, detect_situation
 from multinode_image.start import begin_beside, list_known, prepare_start
 from multinode_image.tasks.arguments import PYTHON
@@ -54,6 +55,7 @@ def plan_ranks(asked: Asked, environ: Mapping[str, str], root: str = ROOT) -> Ra
 
     Raise Refusal for ranks that would not meet, or that would train apart from others.
     """
+    heed_sigterm()
     situation, facts = place_ranks(asked, environ, root)
     plan = prepare_start(situation, facts)
     begin_beside(plan)
