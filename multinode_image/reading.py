@@ -229,3 +229,13 @@ def _is_deep(value: object) -> bool:
 def _list_inner(value: object) -> Iterable[object]:
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return (part for part in parts if isinstance(part, (dict, list)))
+
+
+def as_list(value: object) -> list[object]:
+    """Return a list of JSON; anything else as one with nothing in it."""
+    return value if isinstance(value, list) else []
+
+
+def read_number(value: object) -> float | None:
+    """Return a number of JSON; None for anything else. It may be infinite, or none at all (NaN)."""
+    return None if isinstance(value, bool) or not isinstance(value, (int, float)) else float(value)

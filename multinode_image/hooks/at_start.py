@@ -66,7 +66,7 @@ ROWS = {
     "transformers.trainer": (
         "trainer.progress.show_progress",
         "trainer.speed.watch_speed",
-        "trainer.history.keep_history",
+        "trainer.kept_state.keep_state",
         "step.mean_loss.weigh_losses",
         "trainer.go_on.watch_training",
         "trainer.best_model.watch_best",  # before what may end the process

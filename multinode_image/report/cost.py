@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from multinode_image.errors import Refusal
 from multinode_image.printing.secrets import hide
-from multinode_image.reading import whole
+from multinode_image.reading import read_number, whole
 from multinode_image.report.scaling import SENT, Link, Sent, Shape, Work, estimate_step
-from multinode_image.report.trainings import SPEED, WAITING, Point, Training, read_number
+from multinode_image.report.trainings import Point, Training, measure
+from multinode_image.results.states import SPEED, WAITING
 
 NODES = (1, 2, 4, 8)
 # Layers are sent one by one while others are computed; of most models for text.
@@ -85,10 +86,11 @@ def parse_positive(name: str, text: str) -> float:
 
 
 def measure_run(training: Training, asked: Asked) -> FirstRun:
-    """Return what a training says of itself; raise Refusal where its history says no speed."""
-    facts, curves = training.facts, training.curves
+    """Return what a training says of itself; raise Refusal where it says no speed."""
+    facts, measured = training.facts, measure(training.starts[-1:])
     batch, ranks = read_number(facts.get("batch")), whole(str(facts.get("ranks")))
-    speed, waited = (find_middle(curves.get(name, ())) for name in (SPEED, WAITING))
+    middle = {name: find_middle(training.curves.get(name, ())) for name in (SPEED, WAITING)}
+    speed, waited = (measured.get(name) if value is None else value for name, value in middle.items())
     if not speed or not batch or not ranks:
         remedy = "the results of a training by the Trainer in the image, of a minute or more"
         raise Refusal("no speed is known of this training", training.directory, remedy)

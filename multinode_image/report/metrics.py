@@ -15,7 +15,9 @@ from typing import NoReturn
 
 from multinode_image.printing.streams import print_note
 from multinode_image.processes import CAUGHT
-from multinode_image.report.trainings import SPEED, WAITING, Point, Training, find_trainings, read_training
+from multinode_image.reading import read_number
+from multinode_image.report.trainings import Point, Training, find_trainings, measure, read_training
+from multinode_image.results.states import SPEED, WAITING
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # What each says, by its name behind PREFIX.
@@ -47,26 +49,30 @@ def write_head(name: str) -> str:
 
 def list_values(training: Training) -> Iterator[tuple[str, str, float]]:
     """Yield the name of each metric, its label, and its value."""
-    moments = [moment for start in training.starts for moment in start.moments]
     logged = {name: points[-1] for name, points in training.curves.items() if points}
-    if steps := [*(step for step, _, _ in moments[-1:]), *(step for step, _ in logged.values())]:
-        yield "step", "", max(steps)
+    if training.step or training.starts:
+        yield "step", "", training.step
     if training.total:
         yield "steps", "", training.total
-    if moments:
-        yield "timestamp_seconds", "", moments[-1][1]
-    yield from list_rates(logged)
+    if (now := read_number(training.facts.get("time"))) is not None:
+        yield "timestamp_seconds", "", now
+    yield from list_rates(training, logged)
     if training.starts:
         yield "starts_total", "", len(training.starts)
     for name, (_, value) in logged.items():
         yield "logged", f'{{name="{escape_label(name)}"}}', value
 
 
-def list_rates(logged: dict[str, Point]) -> Iterator[tuple[str, str, float]]:
-    """Yield what is measured, which is taken out of what is logged; waiting is per cent there."""
+def list_rates(training: Training, logged: dict[str, Point]) -> Iterator[tuple[str, str, float]]:
+    """Yield the speed and the waiting, which are taken out of what is logged; waiting is per cent there.
+
+    What the last start has logged counts, and before it has logged anything what was measured since its first step.
+    """
+    began, measured = read_number(training.facts.get("step")) or 0, measure(training.starts[-1:])
     for name, known, whole in ((SPEED, "samples_per_second", 1), (WAITING, "waiting_ratio", 100)):
-        if name in logged:
-            yield known, "", logged.pop(name)[1] / whole
+        step, value = logged.pop(name, (-1, math.nan))
+        if step > began or name in measured:
+            yield known, "", (value if step > began else measured[name]) / whole
 
 
 def escape_label(text: str) -> str:

@@ -11,8 +11,10 @@ from html import escape
 from multinode_image.errors import one_row
 from multinode_image.machine.limits import write_size
 from multinode_image.printing.secrets import hide_text
+from multinode_image.reading import read_number
 from multinode_image.report.charts import Line, draw, write_short
-from multinode_image.report.trainings import LETTERS, SPEED, WAITING, Point, Training
+from multinode_image.report.trainings import Point, Training, add, measure
+from multinode_image.results.states import SPEED, WAITING
 
 EVALUATION = "eval_"
 # Charts of a page, and the metrics of its table.
@@ -114,7 +116,7 @@ def name_trainings(trainings: Sequence[Training]) -> list[str]:
 
 def write_title(trainings: Sequence[Training], names: Sequence[str]) -> str:
     """Return what the page is about: the script and where its results are, or the names of several trainings."""
-    script = str(trainings[0].facts.get("script") or "")[:LETTERS]
+    script = str(trainings[0].facts.get("script") or "")
     return f"{script} in {names[0]}" if len(names) == 1 and script else ", ".join(names)
 
 
@@ -214,8 +216,9 @@ def write_summary(trainings: Sequence[Training], names: Sequence[str]) -> str:
 
 def list_known(training: Training) -> Iterator[tuple[str, str]]:
     """Yield what is known of a training, each with an empty text where it is not."""
-    facts = {name: str(value)[:LETTERS] for name, value in training.facts.items() if value not in ("", None)}
-    speed = measure_all(training)
+    facts = {name: str(value) for name, value in training.facts.items() if value != ""}
+    seconds, speed = add(training.starts, "seconds"), measure(training.starts)
+    peak = read_number(training.facts.get("peak"))
     yield "script", facts.get("script", "")
     yield "model", describe_model(training.facts)
     yield "ranks", describe_ranks(facts)
@@ -224,12 +227,12 @@ def list_known(training: Training) -> Iterator[tuple[str, str]]:
     yield "gradients", facts.get("gradients", "")
     yield "torch", facts.get("torch", "").partition("+")[0]
     yield "transformers", facts.get("transformers", "")
-    yield "began", write_time(training.starts[0].facts.get("began")) if training.starts else ""
-    yield "took", write_seconds(training.seconds) if training.seconds else ""
+    yield "began", write_time(training.starts[0].get("began")) if training.starts else ""
+    yield "took", write_seconds(seconds) if seconds else ""
     yield "steps", describe_steps(training)
-    yield SPEED, speed.get(SPEED, "")
-    yield WAITING, speed.get(WAITING, "")
-    yield "most memory of rank 0", write_size(int(training.peak)) if training.peak and 0 < training.peak < 1e18 else ""
+    yield SPEED.replace("_", " "), write_short(float(f"{speed[SPEED]:.3g}")) if SPEED in speed else ""
+    yield WAITING, f"{speed[WAITING]:.0f}% of the time" if WAITING in speed else ""
+    yield "most memory of rank 0", write_size(int(peak)) if peak and 0 < peak < 1e18 else ""
     yield from ((name.replace("_", " "), write_short(value)) for name, value in list_results(training))
 
 
@@ -252,7 +255,7 @@ def describe_model(facts: Mapping[str, object]) -> str:
     """Return the model's name, and its weights."""
     weights = facts.get("weights")
     count = f", {write_short(weights)} weights" if isinstance(weights, int) and 0 < weights < 1e15 else ""
-    return f"{str(facts.get('model') or '')[:LETTERS]}{count}"
+    return f"{facts.get('model', '')}{count}"
 
 
 def describe_ranks(facts: Mapping[str, str]) -> str:
@@ -263,26 +266,9 @@ def describe_ranks(facts: Mapping[str, str]) -> str:
 
 def describe_steps(training: Training) -> str:
     """Return how many steps were done, of how many, and how often the training was started again."""
-    last = max((points[-1][0] for points in training.curves.values() if points), default=0)
-    last = max([last, *(start.moments[-1][0] for start in training.starts[-1:] if start.moments)])
-    again = ", ".join(str(start.step) for start in training.starts[1:][-5:])
+    again = ", ".join(str(start.get("step", 0)) for start in training.starts[1:][-5:])
     total = f" of {training.total}" if training.total else ""
-    return f"{last}{total}{f', started again at step {again}' if again else ''}" if last else ""
-
-
-def measure_all(training: Training) -> Mapping[str, str]:
-    """Return the speed and the waiting of all starts together."""
-    found = {}
-    pairs = [(start, start.moments[0], start.moments[-1]) for start in training.starts if len(start.moments) > 1]
-    seconds = sum(last[1] - first[1] for _, first, last in pairs)
-    batches = [(start.facts.get("batch"), last[0] - first[0]) for start, first, last in pairs]
-    samples = sum(batch * steps for batch, steps in batches if isinstance(batch, int))
-    waited = [last[2] - (first[2] or 0) for _, first, last in pairs if last[2] is not None]
-    if seconds > 0 and math.isfinite(seconds) and samples:
-        found[SPEED] = write_short(float(f"{samples / seconds:.3g}"))
-    if seconds > 0 and waited and math.isfinite(sum(waited) / seconds):
-        found[WAITING] = f"{sum(waited) / seconds:.0%} of the time"
-    return found
+    return f"{training.step}{total}{f', started again at step {again}' if again else ''}" if training.step else ""
 
 
 def write_time(value: object) -> str:

@@ -45,15 +45,19 @@ class Shared:
         with open(opened, encoding="utf-8", errors="replace") as file:
             return file.read(MOST)
 
-    def write(self, name: str, text: str, written: int) -> None:
-        """Replace a file: who opens it finds the whole old text or the whole new one; written: its time."""
+    def write(self, name: str, text: str, written: int = 0) -> None:
+        """Replace a file: who opens it finds the whole old text or the whole new one.
+
+        written: its time in nanoseconds; by default that of the file system, as of whatever else is written there.
+        """
         aside = name_aside(name)
         with open(self._open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as file:
             try:
                 file.write(text)
                 file.flush()
-                with contextlib.suppress(OSError):  # not every file system keeps a time that it is given
-                    os.utime(file.fileno(), ns=(written, written))
+                if written:
+                    with contextlib.suppress(OSError):  # not every file system keeps a time that it is given
+                        os.utime(file.fileno(), ns=(written, written))
                 os.replace(f"{self.path}/{aside}", f"{self.path}/{name}")
             except OSError:
                 remove(f"{self.path}/{aside}")

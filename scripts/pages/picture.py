@@ -8,7 +8,8 @@ from pathlib import Path
 
 from multinode_image.report.charts import HEIGHT, WIDTH, Line, draw
 from multinode_image.report.page import FROM_ZERO, choose_axis, list_charts, title_chart, write_style
-from multinode_image.report.trainings import SPEED, WAITING, read_training
+from multinode_image.report.trainings import read_training
+from multinode_image.results.states import SPEED, WAITING
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAININGS = ROOT / "tests/data/trainings"

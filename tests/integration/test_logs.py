@@ -127,11 +127,11 @@ def is_gone(port: int) -> bool:
 
 
 def test_it_answers_from_what_is_there_by_then_and_ends_with_the_training(tmp_path: Path) -> None:
-    port, history = find_port(), tmp_path / "mine/_multinode/history.jsonl"
+    port, state = find_port(), tmp_path / "mine/_multinode/trainer_state.json"
     with training(port, tmp_path) as child:
         assert (ask(port).status_code, ask(port).text, ask(port, "/").status_code) == (200, "", 404)
-        history.parent.mkdir(parents=True)
-        history.write_text(json.dumps({"step": 7, "time": 1.0, "logged": {"loss": 0.5}}) + "\n")
+        state.parent.mkdir(parents=True)
+        state.write_text(json.dumps({"global_step": 7, "log_history": [{"step": 7, "loss": 0.5}]}))
         assert "multinode_training_step 7\n" in ask(port).text
         children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
         assert not children.exists() or children.read_text() == ""  # torchrun's agent is asked for its ranks there

@@ -1,1 +1,1 @@
-"""What a Trainer of transformers does besides: checkpoints, its log, its history and its progress."""
+"""What a Trainer of transformers does besides: checkpoints, its log, its state and its progress."""

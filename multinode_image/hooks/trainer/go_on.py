@@ -38,7 +38,7 @@ from multinode_image.hooks.trainer.directory import (
     take_together,
 )
 from multinode_image.machine.places import expand_user, explain_closed
-from multinode_image.reading import parse_json
+from multinode_image.reading import as_list, parse_json
 from multinode_image.results.checkpoints import PREFIX, STATE, digest_state, find_damage, list_owners, list_steps
 from multinode_image.results.checkpoints import find_last as find_last_of
 from multinode_image.results.checkpoints import read_object as read_trainer_state
@@ -283,11 +283,6 @@ def read_mark(place: Path) -> Mark:
         mark = parse_json(file.read(LARGEST))
         return mark if isinstance(mark, dict) else {}
     return {}
-
-
-def as_list(value: object) -> list[object]:
-    """Return a list of JSON; anything else as one with nothing in it."""
-    return value if isinstance(value, list) else []
 
 
 def tell_apart(there: Mark, here: Mark) -> str:

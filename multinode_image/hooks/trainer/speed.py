@@ -12,10 +12,7 @@ from typing import Any
 from transformers.trainer_callback import TrainerCallback
 
 from multinode_image.hooks.step.gradients import SEEN
-
-# Since the row before: examples of all ranks in a second, and for which part of the time gradients were waited for, in
-# per cent.
-SPEED, WAITING = "samples_per_second", "waiting"
+from multinode_image.results.states import SPEED, WAITING
 
 
 class Speed(TrainerCallback):

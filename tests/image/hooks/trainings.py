@@ -17,8 +17,9 @@ from torch import nn
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from multinode_image.hooks.step.gradients import SEEN
-from multinode_image.hooks.trainer import best_model, history, last_checkpoint, speed
-from multinode_image.report.trainings import SPEED, WAITING, read_training
+from multinode_image.hooks.trainer import best_model, kept_state, last_checkpoint, speed
+from multinode_image.report.trainings import measure, read_training
+from multinode_image.results.states import SPEED, WAITING
 
 ROW = {"x": torch.ones(2), "labels": torch.tensor(1.0)}
 
@@ -169,19 +170,19 @@ def test_all_that_a_trainer_has_by_default_works_together(tmp_path: Path, monkey
     """Each is registered once, the speed before all others: what is logged by them has it."""
     monkeypatch.setattr(transformers.trainer, "DEFAULT_CALLBACKS", [*transformers.trainer.DEFAULT_CALLBACKS])
     for _ in range(2):
-        history.keep_history(transformers.trainer)
+        kept_state.keep_state(transformers.trainer)
     speed.watch_speed(transformers.trainer)
     last_checkpoint.watch_end(transformers.trainer)
     best_model.watch_best(transformers.trainer)
-    ours = (history.History, speed.Speed, last_checkpoint.LastCheckpoint, best_model.BestModel)
+    ours = (kept_state.KeptState, speed.Speed, last_checkpoint.LastCheckpoint, best_model.BestModel)
     assert [transformers.trainer.DEFAULT_CALLBACKS.count(kind) for kind in ours] == [1] * 4
 
     trainer = train(tmp_path)
 
     rows = [row for row in trainer.state.log_history if "loss" in row]
     assert len(rows) == 4 and all(row["samples_per_second"] > 0 for row in rows)
-    kept = [row["logged"] for row in read_rows(tmp_path) if "loss" in row.get("logged", {})]
-    assert [row["samples_per_second"] for row in kept] == [row["samples_per_second"] for row in rows]
+    assert read_kept(tmp_path)["log_history"] == trainer.state.log_history
+    assert read_training(str(tmp_path)).curves[SPEED] == [(row["step"], row[SPEED]) for row in rows]
 
 
 class Clock:
@@ -191,7 +192,7 @@ class Clock:
         """Begin."""
         self.now, self.args = 1000.0, give(place, bf16=True, per_device_train_batch_size=4)
         self.state = TrainerState(global_step=step, is_world_process_zero=is_zero, max_steps=100)
-        self.callback, self.model = history.History(), Model()
+        self.callback, self.model = kept_state.KeptState(), Model()
         SEEN.waited = 0.0
         self.tell("train_begin", model=self.model)
 
@@ -199,39 +200,60 @@ class Clock:
         """Call the callback at the time of the clock."""
         with (
             mock.patch("time.monotonic", lambda: self.now), mock.patch("time.time", lambda: 1.79e9 + self.now),
-            mock.patch.object(history, "uses_float32", lambda: False),
+            mock.patch.object(kept_state, "must_use_float32", lambda: False),
         ):  # fmt: skip
             getattr(self.callback, f"on_{event}")(self.args, self.state, None, **more)
 
     def train(self, steps: int, seconds: float = 1.0) -> None:
         """Go on."""
         for _ in range(steps):
+            self.tell("step_begin")
             self.now += seconds
             SEEN.waited = (SEEN.waited or 0) + seconds / 4
             self.state.global_step += 1
             self.tell("step_end")
 
+    def log(self, **row: object) -> None:
+        """Log a row, as the Trainer does."""
+        self.state.log_history.append({**row, "step": self.state.global_step})
+        self.tell("log", logs=row)
 
-def read_rows(place: Path) -> list[dict[str, Any]]:
-    file = place / "_multinode/history.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines() if line] if file.exists() else []
+
+def read_kept(place: Path) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads((place / "_multinode/trainer_state.json").read_text())
+    return state
 
 
 def test_a_report_tells_what_a_training_kept(tmp_path: Path, of_two: None) -> None:
     clock = Clock(tmp_path)
     clock.train(10)
-    clock.tell("log", logs={"loss": torch.tensor(1.5), "learning_rate": 2e-4, "name": "x"})
+    clock.state.log_history.append({("no", "name"): 1.0, "step": 1})
+    clock.log(loss=torch.tensor(1.5), learning_rate=2e-4, name="x", strange=object())
     clock.tell("train_end")
-    clock.tell("log", logs={"eval_accuracy": 0.6})
+    for number in range(2):
+        clock.log(**{f"eval_accuracy_{number}": 0.6})
 
     kept = read_training(str(tmp_path))
 
-    assert kept.curves["loss"] == [(10, 1.5)] and kept.curves["eval_accuracy"] == [(10, 0.6)]
-    assert {value for _, value in kept.curves[SPEED]} == {16.0}
-    assert {value for _, value in kept.curves[WAITING]} == {25.0}
-    assert kept.facts["model"] == "Model" and kept.facts["ranks"] == 2
-    assert kept.facts["transformers"] == transformers.__version__ and kept.facts["weights"] == 3
-    assert kept.peak and kept.total == 100
+    assert kept.curves["loss"] == [(10, 1.5)] and kept.curves["eval_accuracy_1"] == [(10, 0.6)]
+    assert measure(kept.starts) == {SPEED: 16.0, WAITING: 25.0}
+    assert (kept.step, kept.total) == (10, 100)
+    assert {**kept.facts, "torch": "", "script": "", "threads": "", "peak": 0} == {
+        "began": 1.79e9 + 1000, "step": 0, "script": "", "model": "Model", "weights": 3, "ranks": 2, "batch": 16,
+        "bf16": True, "gradients": "", "threads": "", "torch": "", "transformers": transformers.__version__,
+        "time": 1.79e9 + 1010, "seconds": 9.0, "steps": 9, "waited": 2.25, "peak": 0,
+    }  # fmt: skip
+    assert kept.facts["peak"]
+
+
+def test_it_is_what_the_trainer_writes_into_its_checkpoints(tmp_path: Path) -> None:
+    trainer = train(tmp_path, kept_state.KeptState(), save_strategy="steps", save_steps=4)
+
+    kept = read_kept(tmp_path)
+    starts = kept.pop("multinode_starts")
+    trainer.save_state()
+    assert json.loads((tmp_path / "trainer_state.json").read_text()) == kept
+    assert len(starts) == 1 and starts[0]["steps"] == 3
 
 
 def test_before_a_checkpoint_nothing_is_written_where_nothing_is(tmp_path: Path) -> None:
@@ -239,33 +261,57 @@ def test_before_a_checkpoint_nothing_is_written_where_nothing_is(tmp_path: Path)
     clock.train(20)
     assert [*tmp_path.iterdir()] == []
     clock.tell("save")
-    assert len(read_rows(tmp_path)) == 21
-    clock.train(1)
-    assert len(read_rows(tmp_path)) == 22
+    assert read_kept(tmp_path)["global_step"] == 20
+    clock.train(5)
+    assert read_kept(tmp_path)["global_step"] > 20
 
 
-def test_a_training_that_goes_on_adds_to_its_history(tmp_path: Path) -> None:
+def test_a_training_that_goes_on_keeps_its_starts(tmp_path: Path) -> None:
     for step in (0, 5):
         clock = Clock(tmp_path, step)
         clock.train(7)
-        clock.tell("log", logs={"loss": 1.0})
         clock.tell("train_end")
-    with (tmp_path / "_multinode/history.jsonl").open("a") as cut:
-        cut.write('{"step"')
-    assert [step for step, _ in read_training(str(tmp_path)).curves["loss"]] == [12]
-    assert [start.step for start in read_training(str(tmp_path)).starts] == [0, 5]
+    training = read_training(str(tmp_path))
+    assert (training.step, [start["step"] for start in training.starts]) == (12, [0, 5])
+    assert [start["steps"] for start in training.starts] == [6, 6]
 
     Clock(tmp_path, 0).tell("train_end")
 
-    assert [start.step for start in read_training(str(tmp_path)).starts] == [0]
+    assert [start["step"] for start in read_training(str(tmp_path)).starts] == [0]
 
 
-def test_a_day_has_few_rows(tmp_path: Path) -> None:
-    clock = Clock(tmp_path)
-    clock.train(8_640, 10.0)
-    clock.tell("train_end")
+@pytest.mark.parametrize(
+    ("seconds", "writing", "writes"),
+    [
+        pytest.param(0.5, 0.0, 25, id="every two seconds"),
+        pytest.param(10.0, 0.0, 100, id="at each step"),
+        pytest.param(0.5, 0.05, 5, id="a write takes a 200th of the time"),
+    ],
+)
+def test_writing_takes_little_of_the_time(
+    seconds: float, writing: float, writes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, written = Clock(tmp_path), list[int]()
+    (tmp_path / "_multinode").mkdir()
 
-    assert 500 < len(read_rows(tmp_path)) < 2000
+    def write(self: Any, *_: object) -> None:
+        written.append(clock.state.global_step)
+        clock.now += writing
+
+    monkeypatch.setattr("multinode_image.results.shared.Shared.write", write)
+    clock.train(100, seconds)
+
+    assert len(written) == writes
+
+
+def test_a_write_that_fails_is_not_tried_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, tried = Clock(tmp_path), mock.Mock(side_effect=OSError)
+    (tmp_path / "_multinode").mkdir()
+    monkeypatch.setattr("multinode_image.results.shared.Shared.write", tried)
+
+    clock.train(100, 0.1)
+
+    assert tried.call_count == 5
 
 
 def test_other_ranks_write_nothing(tmp_path: Path) -> None:
@@ -284,29 +330,56 @@ def make_link(place: Path) -> None:
 
 def make_pipe(place: Path) -> None:
     (place / "_multinode").mkdir()
-    os.mkfifo(place / "_multinode/history.jsonl")
+    os.mkfifo(place / "_multinode/trainer_state.json")
 
 
 def make_file(place: Path) -> None:
     (place / "_multinode").write_text("")
 
 
+def make_directory(place: Path) -> None:
+    (place / "_multinode/trainer_state.json").mkdir(parents=True)
+
+
 def make_other(place: Path) -> None:
     (place / "_multinode").mkdir()
     (place / "precious").write_text("precious")
-    (place / "_multinode/history.jsonl").symlink_to(place / "precious")
+    (place / "_multinode/trainer_state.json").symlink_to(place / "precious")
 
 
-@pytest.mark.parametrize("make", [make_link, make_pipe, make_file, make_other])
-def test_no_link_is_followed_and_no_training_ends_for_it(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def make_wrong(place: Path) -> None:
+    (place / "_multinode").mkdir()
+    (place / "_multinode/trainer_state.json").write_text('{"multinode_starts": {"a": ' + "[" * 200)
+
+
+@pytest.mark.parametrize("step", [0, 5])
+@pytest.mark.parametrize("make", [make_link, make_pipe, make_file, make_directory, make_other, make_wrong])
+def test_no_link_is_followed_and_no_training_ends_for_it(
+    tmp_path: Path, make: Callable[[Path], None], step: int
+) -> None:
     make(tmp_path)
-    clock = Clock(tmp_path)
+    clock = Clock(tmp_path, step)
     clock.train(3)
-    clock.tell("log", logs={"loss": 1.0})
+    clock.log(loss=1.0)
     clock.tell("train_end")
 
-    assert not (tmp_path / "elsewhere/history.jsonl").exists()
+    assert not (tmp_path / "elsewhere/trainer_state.json").exists()
     assert not (tmp_path / "precious").exists() or (tmp_path / "precious").read_text() == "precious"
+    if make in (make_pipe, make_other, make_wrong):  # its name is all that is taken
+        assert len(read_kept(tmp_path)["multinode_starts"]) == 1
+
+
+def test_a_group_can_go_on_with_it(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    Clock(tmp_path).tell("train_end")
+    os.umask(before)
+
+    assert [
+        path.stat().st_mode & 0o777 for path in (tmp_path / "_multinode", *(tmp_path / "_multinode").iterdir())
+    ] == [
+        0o775,
+        0o664,
+    ]
 
 
 BEST: dict[str, Any] = {

@@ -20,13 +20,14 @@ from multinode_image.errors import EXIT_USER, Refusal
 from multinode_image.report.command import MOST, write_report
 from multinode_image.report.cost import NODES, Asked, estimate_seconds, measure_run, read_asked, write_costs
 from multinode_image.report.metrics import PREFIX, write_metrics
-from multinode_image.report.trainings import SPEED, WAITING, Attempt, Training, read_training
+from multinode_image.report.trainings import Training, read_training
+from multinode_image.results.states import SPEED, STARTS, WAITING
 
 
 def train(place: Path) -> str:
     (place / "_multinode").mkdir(parents=True)
-    file = place / "_multinode/history.jsonl"
-    file.write_text('{"began": 1, "step": 0, "script": "train.py"}\n')
+    file = place / "_multinode/trainer_state.json"
+    file.write_text(json.dumps({STARTS: [{"began": 1, "step": 0, "script": "train.py"}]}))
     os.utime(file, (1, ord(place.name[-1])))
     return str(place)
 
@@ -87,7 +88,7 @@ def trained(speed: float = 100.0, waited: float | None = None, **more: object) -
     """Return a training of 1,000 steps."""
     curves = {SPEED: [(1, 1.0), (2, speed), (3, speed)]}
     curves |= {WAITING: [(3, waited)]} if waited is not None else {}
-    return Training("results", (Attempt(0, {**FACTS, **more}),), curves, {}, 1000, None, ())
+    return Training("results", ({"step": 0, **FACTS, **more},), curves, {}, 1000, 1000)
 
 
 def seconds(training: Training, asked: Asked) -> list[float]:
@@ -179,7 +180,17 @@ def test_a_training_without_a_speed_is_refused(name: str, value: object) -> None
     with pytest.raises(Refusal):
         measure_run(trained(**facts), Asked(1, 1))
     with pytest.raises(Refusal):
-        measure_run(Training("x", (), {}, {}, 0, None, ()), Asked(1, 1))
+        measure_run(Training("x", (), {}, {}, 0, 0), Asked(1, 1))
+
+
+def test_a_run_that_logged_nothing_has_the_speed_of_its_last_start() -> None:
+    starts: tuple[dict[str, object], ...] = (
+        {**FACTS, "seconds": 1.0, "steps": 9},
+        {**FACTS, "seconds": 10.0, "steps": 5, "waited": 2.0},
+    )
+    run = measure_run(Training("x", starts, {}, {}, 14, 100), Asked(1, 1))
+
+    assert (run.step, run.waited, run.samples) == (2.0, 0.2, 3200)
 
 
 parser: Any = pytest.importorskip("prometheus_client.parser", reason="pip install -e '.[test]'")
@@ -193,25 +204,20 @@ def parse(text: str) -> dict[tuple[str, str], float]:
     return {(family.name.removeprefix(PREFIX), family.labels.get("name", "")): family.value for family in samples}
 
 
+RUN = {"began": 1.0, "step": 10, "batch": 8, "time": 110.0, "seconds": 10.0, "steps": 10, "waited": 2.0}
+
+
 def leave(place: Path, rows: Sequence[Mapping[str, object]]) -> Training:
+    state = {"global_step": 20, "max_steps": 90, "log_history": rows, STARTS: [{"step": 0}, RUN]}
     (place / "_multinode").mkdir()
-    (place / "_multinode/history.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (place / "_multinode/trainer_state.json").write_text(json.dumps(state))
     return read_training(str(place))
 
 
 def test_a_training_is_told_by_its_last_values(tmp_path: Path) -> None:
-    training = leave(
-        tmp_path,
-        [
-            {"began": 1.0, "step": 0, "batch": 8, "steps": 90},
-            {"step": 10, "time": 100.0, "waited": 0.0},
-            {"step": 20, "time": 110.0, "waited": 2.0, "peak": 5},
-            {"step": 20, "time": 110.0, "logged": {"loss": 0.5, "eval_loss": math.nan}},
-            {"step": 15, "time": 105.0, "logged": {"loss": 0.7}},
-        ],
-    )
+    rows = [{"step": 15, "loss": 0.7}, {"step": 20, "loss": 0.5, "eval_loss": math.nan}]
 
-    metrics = parse(write_metrics(training))
+    metrics = parse(write_metrics(leave(tmp_path, rows)))
 
     assert math.isnan(metrics.pop(("logged", "eval_loss")))
     assert metrics == {
@@ -220,13 +226,29 @@ def test_a_training_is_told_by_its_last_values(tmp_path: Path) -> None:
         ("timestamp_seconds", ""): 110,
         ("samples_per_second", ""): 8,
         ("waiting_ratio", ""): 0.2,
-        ("starts_total", ""): 1,
+        ("starts_total", ""): 2,
         ("logged", "loss"): 0.5,
     }
 
 
+@pytest.mark.parametrize(
+    ("step", "rates"), [(10, (8, 0.2)), (11, (5, 0.3))], ids=["of the start before", "of this start"]
+)
+def test_speed_is_that_of_the_last_row_of_this_start(tmp_path: Path, step: int, rates: tuple[float, float]) -> None:
+    metrics = parse(write_metrics(leave(tmp_path, [{"step": step, SPEED: 5, WAITING: 30}])))
+
+    assert (metrics["samples_per_second", ""], metrics["waiting_ratio", ""]) == rates
+    assert not {name for name, label in metrics if label}
+
+
+def test_a_training_of_others_is_told_without_starts(tmp_path: Path) -> None:
+    (tmp_path / "trainer_state.json").write_text('{"global_step": 3, "log_history": [{"step": 2, "loss": 1}]}')
+
+    assert parse(write_metrics(read_training(str(tmp_path)))) == {("step", ""): 3, ("logged", "loss"): 1}
+
+
 def test_nothing_is_told_of_no_training() -> None:
-    assert write_metrics(None) == "" and write_metrics(Training("x", (), {}, {}, 0, None, ())) == ""
+    assert write_metrics(None) == "" and write_metrics(Training("x", (), {}, {}, 0, 0)) == ""
 
 
 @given(
@@ -234,9 +256,7 @@ def test_nothing_is_told_of_no_training() -> None:
     st.integers(0, 2),
 )
 def test_whatever_is_logged_is_read(curves: dict[str, list[tuple[int, float]]], starts: int) -> None:
-    attempts = tuple(Attempt(0, {}) for _ in range(starts))
-
-    metrics = parse(write_metrics(Training("x", attempts, curves, {}, 0, None, ())))
+    metrics = parse(write_metrics(Training("x", ({},) * starts, curves, {}, 0, 0)))
 
     logged = {label for name, label in metrics if name == "logged"}
     assert logged == {name for name, points in curves.items() if points}

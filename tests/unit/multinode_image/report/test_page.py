@@ -12,7 +12,7 @@ import pytest
 
 from multinode_image.report.charts import COLUMNS, HEIGHT, WIDTH, Line, Range, draw, list_ticks, span, thin, write_short
 from multinode_image.report.page import choose_axis, list_charts, name_trainings, write_page, write_seconds, write_time
-from multinode_image.report.trainings import Attempt, Point, Training
+from multinode_image.report.trainings import Point, Training
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ FACTS = {
 
 
 def training(directory: str = "/results/a", facts: Mapping[str, object] = FACTS, **curves: list[Point]) -> Training:
-    starts = (Attempt(0, {}, []), Attempt(10, facts, [(10, 100.0, 0.0), (30, 120.0, 5.0)]))
-    return Training(directory, starts, curves, {"eval_f1": 88.5}, 40, 1.5 * 2**30, ())
+    measured = {"seconds": 20.0, "steps": 20, "waited": 5.0, "peak": 1.5 * 2**30}
+    return Training(directory, ({"step": 0}, {"step": 10, **facts, **measured}), curves, {"eval_f1": 88.5}, 30, 40)
 
 
 def cells(page: str) -> dict[str, list[str]]:
