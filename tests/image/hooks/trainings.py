@@ -253,7 +253,7 @@ def test_it_is_what_the_trainer_writes_into_its_checkpoints(tmp_path: Path) -> N
     starts = kept.pop("multinode_starts")
     trainer.save_state()
     assert json.loads((tmp_path / "trainer_state.json").read_text()) == kept
-    assert len(starts) == 1 and starts[0]["steps"] == 3
+    assert len(starts) == 1 and starts[0]["steps"] == 3 and starts[0]["waited"] is None
 
 
 def test_before_a_checkpoint_nothing_is_written_where_nothing_is(tmp_path: Path) -> None:

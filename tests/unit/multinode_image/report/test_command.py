@@ -208,7 +208,7 @@ RUN = {"began": 1.0, "step": 10, "batch": 8, "time": 110.0, "seconds": 10.0, "st
 
 
 def leave(place: Path, rows: Sequence[Mapping[str, object]]) -> Training:
-    state = {"global_step": 20, "max_steps": 90, "log_history": rows, STARTS: [{"step": 0}, RUN]}
+    state = {"global_step": 20, "max_steps": 90, "log_history": rows, STARTS: [{**RUN, "steps": 90}, RUN]}
     (place / "_multinode").mkdir()
     (place / "_multinode/trainer_state.json").write_text(json.dumps(state))
     return read_training(str(place))
@@ -242,9 +242,18 @@ def test_speed_is_that_of_the_last_row_of_this_start(tmp_path: Path, step: int, 
 
 
 def test_a_training_of_others_is_told_without_starts(tmp_path: Path) -> None:
-    (tmp_path / "trainer_state.json").write_text('{"global_step": 3, "log_history": [{"step": 2, "loss": 1}]}')
+    rows = [{"step": 2, "loss": 1, SPEED: 7}]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"global_step": 3, "log_history": rows}))
 
-    assert parse(write_metrics(read_training(str(tmp_path)))) == {("step", ""): 3, ("logged", "loss"): 1}
+    metrics = parse(write_metrics(read_training(str(tmp_path))))
+
+    assert metrics == {("step", ""): 3, ("samples_per_second", ""): 7, ("logged", "loss"): 1}
+
+
+def test_a_training_that_has_begun_is_at_step_0() -> None:
+    metrics = parse(write_metrics(Training("x", ({"step": 0},), {}, {}, 0, 9)))
+
+    assert metrics == {("step", ""): 0, ("steps", ""): 9, ("starts_total", ""): 1}
 
 
 def test_nothing_is_told_of_no_training() -> None:

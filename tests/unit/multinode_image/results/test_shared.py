@@ -56,6 +56,18 @@ def test_it_keeps_the_bits_of_its_volume(place: Path, mode: int, expected: int) 
     assert [path.name for path in place.iterdir()] == ["run.json"]
 
 
+def test_a_file_is_replaced_whole_by_one_of_now_and_no_link_is_followed(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    shared = make_shared(str(place))
+    (place / "state").symlink_to(tmp_path / "precious")
+
+    shared.write("state", "text")
+
+    assert (tmp_path / "precious").read_text() == "precious" and not (place / "state").is_symlink()
+    assert shared.read("state") == "text" and (place / "state").stat().st_mtime > 1e9
+    assert stat.S_IMODE((place / "state").stat().st_mode) == 0o664
+
+
 def test_an_error_of_the_volume_is_not_called_a_stranger(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its remedy is to remove what is there."""
 
