@@ -1,8 +1,8 @@
 """The state of a Trainer as it has it between checkpoints, which rank 0 keeps for `report` (results/states.py).
 
-It is written at each checkpoint and at the end, and also between where our directory is there: else a script that
-refuses a directory with anything in it, as those of transformers before 5.0, could not be started again after an early
-crash.
+It is written at each checkpoint and at the end, and also between where our directory is there, or somebody asks for
+numbers (MULTINODE_METRICS): else a script that refuses a directory with anything in it, as those of transformers before
+5.0, could not be started again after an early crash.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from multinode_image.results.checkpoints import STATE
 from multinode_image.results.record import STATE_DIRECTORY
 from multinode_image.results.shared import make_shared
 from multinode_image.results.states import STARTS, Start, read_starts, read_state
+from multinode_image.settings import METRICS
 
 # Seconds between two writes at least, and the part of the time that they take at most: a state grows with its log.
 PAUSE, PART = 2.0, 1 / 200
@@ -70,7 +71,7 @@ class KeptState(TrainerCallback):
     @quietly
     def on_log(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Write what there is if that is due; also what an evaluation logs after the training."""
-        if time.monotonic() >= self.due and os.path.isdir(self.place):
+        if time.monotonic() >= self.due and (os.path.isdir(self.place) or os.environ.get(METRICS)):
             self._write(state)
 
     on_step_begin = on_log  # what was logged after the step before is there by then

@@ -266,6 +266,14 @@ def test_before_a_checkpoint_nothing_is_written_where_nothing_is(tmp_path: Path)
     assert read_kept(tmp_path)["global_step"] > 20
 
 
+def test_who_asks_for_metrics_has_them_before_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTINODE_METRICS", "9400")
+    Clock(tmp_path).train(5)
+    Clock(tmp_path / "other", is_zero=False).train(5)
+
+    assert read_kept(tmp_path)["global_step"] > 0 and not (tmp_path / "other").exists()
+
+
 def test_a_training_that_goes_on_keeps_its_starts(tmp_path: Path) -> None:
     for step in (0, 5):
         clock = Clock(tmp_path, step)
