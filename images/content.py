@@ -1,40 +1,56 @@
-"""What is in an image by an option alone: each field is an option of build.py, a key of its lock, and a line of a plan.
+"""What may be asked of an image, each declared once: a field, whose class says what becomes of it.
 
-Whoever needs a value reads it from the lock; all that is between hands it on.
+What it is called on the command line, in --help, in a request, in a lock and in a plan follows from the field. One of
+Asked is decided with others by plan/planner.py. One of Content goes into the image as it is: whoever needs its value
+reads it from the lock, and all that is between hands it on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-LINES = "tuple[str, ...]"
+from images.host.errors import UserFault
+from multinode_image.printing.secrets import is_secret
+from multinode_image.printing.shapes import find_kind
+
+LINES, NAMES = "tuple[str, ...]", "names"
 EVERY = "build plan lock bundle"  # the commands that have a request
+AT_START = "give it to the container at its start: docker run --env-file FILE, or -v FILE:/run/secrets/NAME:ro"
+
+Value = bool | int | str | tuple[str, ...]
 
 
 def option(
-    default: bool | int | str | None,
+    default: bool | int | str | tuple[str, ...] | None,
     text: str,
     metavar: str | None = None,
     *,
     commands: str = EVERY,
+    commas: bool = False,
     choices: Collection[str] | Collection[int] | None = None,
+    read: Callable[[Any], Value] | None = None,
 ) -> Any:
-    """Return a field: its default, what --help says and shows for a value, and the commands that take it."""
-    return field(default=default, metadata={"help": text, "metavar": metavar, "commands": commands, "choices": choices})
+    """Return a field: its default, what --help says and shows for a value, and the commands that take it.
+
+    `read` brings free text of Content into one form, or refuses it.
+    """
+    rest = {"help": text, "metavar": metavar, "commands": commands, "commas": commas, "choices": choices}
+    return field(default=default, metadata={**rest, "read": read})
 
 
 def kind_of(one: Field[Any]) -> str:
     """Return what a field takes: bool for one that is on or off, int for a whole number, str for a line of text.
 
-    One that may be typed more than once takes LINES.
+    One that may be typed more than once takes LINES, and one that is typed with commas NAMES.
     """
-    return str(one.type).removesuffix(" | None")
+    return NAMES if one.metadata["commas"] else str(one.type).removesuffix(" | None")
 
 
 def is_free_text(one: Field[Any]) -> bool:
-    """Return whether a field takes text of the user's own: it has a reader (options.py), which refuses secrets."""
+    """Return whether a field takes text of the user's own, which must have no secret in it."""
     return kind_of(one) in ("str", LINES) and one.metadata["choices"] is None
 
 
@@ -43,7 +59,76 @@ def option_key(name: str) -> str:
     return name.replace("_", "-")
 
 
-Value = bool | int | str | tuple[str, ...]
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Releases and places, as they were typed; None and () stand for the default."""
+
+    torch: str | None = option(None, "release of PyTorch (default: the newest that the tests train)", "VERSION")
+    transformers: str | None = option(
+        None, "release of transformers (default: the newest for that torch); ccl needs one below 5.1", "VERSION"
+    )
+    python: str | None = option(None, "Python of the image (default: the base's)", "3.N")
+    base: str | None = option(
+        None, "the base image (default: Intel's, if there is one); of a lock: a layout or an archive with it",
+        "debian|intel|IMAGE", commands=f"{EVERY} verify",
+    )  # fmt: skip
+    backend: str | None = option(
+        None, "backend of distributed training (default: ccl where it can be)", choices=("ccl", "gloo")
+    )
+    as_of: str | None = option(None, "resolve as of this day (default: that of the releases)", "YYYY-MM-DD")
+    tasks: tuple[str, ...] = option((), "examples whose requirements go in (default: all of text)", "A,B", commas=True)
+    examples: str | None = option(
+        None, "example scripts (default: the release's archive)", "PATH|URL|none", commands=f"{EVERY} verify"
+    )
+
+
+# Variables of an image that the user names, as NAME=VALUE: each once, and no secret.
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# What an image sets itself (layers/entrypoint_layer.py), and what keeps its programs from starting.
+OF_IMAGE = (
+    "ACCELERATE_USE_CPU", "HF_HOME", "HF_HUB_DISABLE_TELEMETRY", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "LANG",
+    "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "PIP_CONSTRAINT", "PYTHONHOME", "PYTHONPATH",
+)  # fmt: skip
+
+
+def read_variables(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return lines in one order.
+
+    Raises UserFault for one that is no variable, is there with another value, is the image's own, or is a secret:
+    whoever may pull an image reads its variables.
+    """
+    values: dict[str, str] = {}
+    for line in dict.fromkeys(lines):
+        name, equals, value = line.partition("=")
+        if not (equals and VARIABLE.fullmatch(name)):
+            raise UserFault("that is not a variable", line, "--env NAME=VALUE")
+        if is_secret(name, value) or find_kind(line.encode()):
+            raise UserFault("a secret would be in the image", name, AT_START)
+        if name in OF_IMAGE:
+            raise UserFault("an image sets that variable itself", name, f"docker run -e {name}=... at the start")
+        if name in values:
+            raise UserFault("a variable has two values", f"{name}: {values[name]} and {value}", "one of them")
+        values[name] = value
+    return tuple(f"{name}={value}" for name, value in sorted(values.items()))
+
+
+def parse_variables(lines: Iterable[str]) -> dict[str, str]:
+    """Return the values by their names."""
+    return dict(line.split("=", 1) for line in lines)
+
+
+PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")  # PyPA, "Names and normalization"
+
+
+def read_projects(typed: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of packages as a lock has them, each once; raise UserFault for what is none."""
+    from packaging.utils import canonicalize_name  # --help does without
+
+    for name in typed:
+        if not PROJECT.fullmatch(name):
+            raise UserFault("that is not the name of a package", name, "--no-import with the name of a package alone")
+    return tuple(sorted({canonicalize_name(name) for name in typed}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,45 +137,52 @@ class Content:
 
     trim: bool = option(True, "leave out tests, GPU parts and the like (default)")
     bytecode: bool = option(True, "compile the modules of Python (default)")
-    env: tuple[str, ...] | None = option(None, "a variable of the image, more than once for more", "NAME=VALUE")
-    no_import: tuple[str, ...] | None = option(
-        None, "a package that the check at the end need not import, more than once for more", "PACKAGE"
+    env: tuple[str, ...] | None = option(
+        None, "a variable of the image, more than once for more", "NAME=VALUE", read=read_variables
     )
+    no_import: tuple[str, ...] | None = option(
+        None, "a package that the check at the end need not import, more than once for more", "PACKAGE",
+        read=read_projects,
+    )  # fmt: skip
 
 
 FIELDS = fields(Content)
-WORDS = {"bool": "switch", "int": "whole number", LINES: "list of lines"}  # what an option is, by its kind
 
 
-def require_types(table: Mapping[str, Any]) -> None:
-    """Raise ValueError where a lock has for an option what its kind or its choices do not allow."""
-    for one in FIELDS:
-        value, kind, choices = table.get(one.name), kind_of(one), one.metadata["choices"]
-        if not _fits(value, kind):
-            raise ValueError(f"{option_key(one.name)}: {value!r} is no {WORDS.get(kind, 'line of text')}")
-        if choices is not None and value is not None and value not in choices:
-            raise ValueError(f"{option_key(one.name)}: {value!r} is none of {', '.join(map(str, choices))}")
+def read_typed(typed: Mapping[str, Any]) -> dict[str, Value]:
+    """Return the options that were typed, by their names, each as its field reads it.
 
-
-def _fits(value: object, kind: str) -> bool:
-    """Return whether an option of a kind may have a value; all but switches may have none."""
-    if kind == "bool" or value is None:
-        return isinstance(value, bool) == (kind == "bool")
-    if kind == "int":
-        return isinstance(value, int) and not isinstance(value, bool)
-    lines = value if isinstance(value, list) else [value]
-    return isinstance(value, list) == (kind == LINES) and all(map(_is_line, lines))
-
-
-def read_content(table: Mapping[str, Any]) -> Content:
-    """Return the options of a lock, whose names have no hyphens.
-
-    Raises ValueError as `require_types` does.
+    Raises UserFault for a text that cannot be in an image.
     """
-    require_types(table)
-    values: dict[str, Any] = {one.name: table.get(one.name) for one in FIELDS}
-    return Content(**{name: tuple(one) if isinstance(one, list) else one for name, one in values.items()})  # type: ignore[arg-type]
+    values = {one: typed[one.name] for one in FIELDS if typed[one.name] is not None}
+    return {one.name: _read(one, tuple(value) if isinstance(value, list) else value) for one, value in values.items()}
 
 
-def _is_line(value: object) -> bool:
-    return isinstance(value, str) and value.isprintable()
+def require_written(content: Content, table: Mapping[str, object]) -> None:
+    """Raise ValueError or UserFault where the table of a lock has for an option what build.py does not write.
+
+    `content` is what was read from it, where "yes" and 1 may have become a switch.
+    """
+    for one in FIELDS:
+        value, there = getattr(content, one.name), table.get(option_key(one.name))
+        plain = [*value] if isinstance(value, tuple) else value
+        if repr(plain) != repr(there) or (value is not None and not _may_be_typed(one, value)):
+            raise ValueError(f"{option_key(one.name)}: {there!r} is nothing that build.py writes")
+
+
+def _may_be_typed(one: Field[Any], value: Value) -> bool:
+    if one.metadata["choices"] is not None:
+        return value in one.metadata["choices"]
+    if isinstance(value, str | tuple):
+        return "".join(value).isprintable() and _read(one, value) == value
+    return isinstance(value, bool) or value > 0
+
+
+def _read(one: Field[Any], value: Value) -> Value:
+    """Bring a value into its one form; raise UserFault for a text that is none of the field, or a secret."""
+    value = one.metadata["read"](value) if one.metadata["read"] else value
+    lines = value if isinstance(value, tuple) else (str(value),)
+    for line in lines if is_free_text(one) else ():
+        if kind := find_kind(line.encode()):
+            raise UserFault("a secret would be in the image", f"--{option_key(one.name)} ({kind})", AT_START)
+    return value

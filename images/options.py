@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from images import content
-from images.content import EVERY, LINES, kind_of, option_key
+from images.content import EVERY, LINES, NAMES, Asked, kind_of, option_key
 from images.context import Settings
 from images.host.errors import UserFault, require_text
 from images.oci import reference
@@ -85,7 +85,7 @@ def _row(commands: str, option: str, metavar: str | None, text: str, **settings:
 
 
 def _of_field(one: dataclasses.Field[Any], default: object = None) -> tuple[set[str], str, Any]:
-    """Return the row of an option that is declared as a field of Content, or of Settings with its default."""
+    """Return the row of an option that is declared as a field; where nothing is typed its value is the default."""
     rest, takes = one.metadata, kind_of(one)
     settings: dict[str, Any] = {"default": default}
     settings |= KINDS.get(takes, {})
@@ -97,7 +97,7 @@ EITHER = " or ".join(map(str, PLATFORMS))
 BOTH = argparse.BooleanOptionalAction
 # What argparse is told of an option that is declared as a field, by its kind.
 KINDS: Mapping[str, Mapping[str, Any]] = {
-    "bool": {"action": BOTH}, "int": {"type": _count}, LINES: {"action": "append"},
+    "bool": {"action": BOTH}, "int": {"type": _count}, LINES: {"action": "append"}, NAMES: {"type": _split_names},
 }  # fmt: skip
 # The commands, the option, and what it takes; a command that has no such option sees its default.
 OPTIONS = (
@@ -107,18 +107,7 @@ OPTIONS = (
          f"what the image is for: {EITHER} (default: the first; of an image, what it is)", type=_parse_platform),
     _row("build", "--platform", "OS/ARCHITECTURE[,...]",
          f"what the image is for: {EITHER} (default: the first); both make one index", type=_platforms),
-    _row(EVERY, "--torch", "VERSION", "release of PyTorch (default: the newest that the tests train)"),
-    _row(EVERY, "--transformers", "VERSION",
-         "release of transformers (default: the newest for that torch); ccl needs one below 5.1"),
-    _row(EVERY, "--python", "3.N", "Python of the image (default: the base's)"),
-    _row(f"{EVERY} verify", "--base", "debian|intel|IMAGE",
-         "the base image (default: Intel's, if there is one); of a lock: a layout or an archive with it"),
-    _row(EVERY, "--backend", None, "backend of distributed training (default: ccl where it can be)",
-         choices=("ccl", "gloo")),
-    _row(EVERY, "--as-of", "YYYY-MM-DD", "resolve as of this day (default: that of the releases)"),
-    _row(EVERY, "--tasks", "A,B", "examples whose requirements go in (default: all of text)",
-         type=_split_names, default=()),
-    _row(f"{EVERY} verify", "--examples", "PATH|URL|none", "example scripts (default: the release's archive)"),
+    *(_of_field(one, one.default) for one in fields(Asked)),
     _row(EVERY, "--tag", "NAME:TAG",
          "name of the image, more than once for more names (default: multinode:torchX-transformersY)",
          action="append", default=[]),
@@ -131,7 +120,7 @@ OPTIONS = (
          action="append", default=[]),
     _row(f"{EVERY} verify", "--workdir", "DIR",
          "a directory whose files go into /workspace, but for those that its .dockerignore names"),
-    *map(_of_field, content.FIELDS),
+    *map(_of_field, content.FIELDS),  # None: not typed
     *(_of_field(one, one.default) for one in fields(Settings)),
     _row("build bundle verify", "--lock", "FILE", "use exactly the files of this lock"),
     _row("build bundle verify", "--offline", "BUNDLE", "fetch nothing; take the files from a bundle", nargs="?",
@@ -191,20 +180,15 @@ def read_request(options: argparse.Namespace) -> Request:
     tag = next(iter(read_names(options)), None)
     if not is_named(options.base):
         reference.parse_reference(options.base)
-    made_of_several = {"platforms", "tag", "content", "user_packages", "user_files", "notes"}
-    typed = {field.name: getattr(options, field.name) for field in fields(Request) if field.name not in made_of_several}
-    readers = {"env": user_files.read_variables, "no_import": requirements.read_projects}
-    content_typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
-    free = {one.name for one in content.FIELDS if content.is_free_text(one)}  # which nobody puts into an image unread
-    chosen = {
-        name: readers[name](value) if name in free else value
-        for name, value in content_typed.items()
-        if value is not None
-    }
+    typed = {one.name: getattr(options, one.name) for one in fields(Asked)}
+    chosen = content.read_typed(vars(options))
     wanted = requirements.read_requirements(options.requirements, options.package)
     files = user_files.read_user_files(options.script, options.workdir)
     notes = (*_read_torch(typed), *wanted.notes)
-    return Request(tag=tag, content=chosen, user_packages=wanted.lines, user_files=files, notes=notes, **typed)
+    return Request(
+        platform=options.platform, tag=tag, content=chosen, user_packages=wanted.lines, user_files=files, notes=notes,
+        **typed,
+    )  # fmt: skip
 
 
 def _read_torch(typed: dict[str, Any]) -> Iterator[str]:

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from packageurl import PackageURL
 
-from images import content
 from images.base.base import BaseImage
 from images.check.sbom import name_suite
-from images.content import option_key
+from images.content import FIELDS, option_key
 from images.context import Access
 from images.deliver import registry
 from images.deliver.registry import Attachment
@@ -32,7 +31,7 @@ BUILD = "urn:multinode:build:v1"  # what externalParameters and resolvedDependen
 BUILDER = "urn:multinode:build.py"  # on whatever machine; who ran it is said by a signature
 
 # What was asked for, as the lock has it, so that the words of different requests do not make it differ.
-ASKED = (*lockfile.ASKED, *(option_key(one.name) for one in content.FIELDS), "as-of", "family-as-of", "machine")
+ASKED = (*map(option_key, (*lockfile.ASKED, *(one.name for one in FIELDS))), "as-of", "family-as-of", "machine")
 
 
 def write_statement(lock: Lock, digest: str) -> str:

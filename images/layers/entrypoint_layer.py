@@ -16,6 +16,7 @@ from packaging.version import Version
 from images.base.base import Base, Site
 from images.compiling import bytecode
 from images.compiling.compiler import Compiler
+from images.content import parse_variables
 from images.host.errors import WorldFault
 from images.layers import oneccl
 from images.layers.examples import PLACE
@@ -23,7 +24,7 @@ from images.lock.lock import BINDINGS, IPEX, Lock
 from images.oci.layer import Directories
 from images.oci.layer_writer import LayerWriter
 from images.plan import packages
-from images.plan.user_files import USER_FILE, WORKSPACE, UserFile, parse_variables
+from images.plan.user_files import USER_FILE, WORKSPACE, UserFile
 from images.store.blobs import copied, read_chunks
 from images.store.store import Store
 
@@ -93,7 +94,7 @@ AT_START = Template((HERE / "layers/at_start.pth").read_text()).substitute(direc
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
 WRITABLE = 0o775  # their mode
 
-# Of these, too, a user's own names none: OF_IMAGE in plan/user_files.py.
+# Of these, too, a user's own names none: OF_IMAGE in content.py.
 ENVIRONMENT = {
     "ACCELERATE_USE_CPU": "1",  # without it, ranks under accelerate >= 1.13 each train alone
     "HF_HOME": "/workspace/.cache/huggingface",

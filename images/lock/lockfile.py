@@ -18,8 +18,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from pydantic import TypeAdapter, ValidationError
 
-from images import content as content_of
-from images.content import Content, option_key
+from images.content import Asked, Content, option_key, require_written
 from images.foreign import documents
 from images.foreign.documents import parse_toml
 from images.host.errors import UserFault
@@ -28,7 +27,7 @@ from images.lock.lock import Artifact, Lock
 from images.oci import compression, reference
 from images.oci.layer_writer import EPOCH
 from images.plan import requirements, user_files
-from images.plan.plan import Request, Versions, is_named
+from images.plan.plan import Pins, Request, is_named
 from images.platforms import PLATFORMS, TWIN, Platform
 from images.store import fingerprint
 from images.store.store import FileName, Sha256
@@ -39,11 +38,7 @@ FORMAT = 1  # of the table [tool.multinode]
 KEYS = {"bindings_index": "index"}
 NAMES = {key: name for name, key in KEYS.items()}
 # What the user may ask for again beside a lock, if it is what the lock says: fields that both have and compare as text.
-ASKED = tuple(
-    one.name
-    for one in fields_of(Request)
-    if one.name in {other.name for other in fields_of(Versions)} - {"platform", "as_of"}
-)
+ASKED = tuple(one.name for one in fields_of(Asked) if one.name in {pin.name for pin in fields_of(Pins)} - {"as_of"})
 DAMAGED = "make a new lock: build.py lock"
 NEWER = f"the release of multinode that wrote it, or {DAMAGED}"
 
@@ -111,13 +106,13 @@ def read_lock(content: str, where: str, request: Request) -> Lock:
     every difference.
     """
     packages, table = _parse_tables(content, where)
-    differences, others = list(_asked_otherwise(table, request)), list(_other_tools(table))
+    lock = _make_lock(packages, table, where)
+    differences, others = list(_asked_otherwise(lock, request)), list(_other_tools(lock, table))
     if differences or others:
         steps = ["leave those options out"] if differences else []
         steps += ["pip install -e . (it installs the releases that build.py pins)"] if others else []
         remedy = ", ".join([*steps, "or make a new lock: build.py lock"])
         raise UserFault(f"{where} does not fit", "; ".join([*differences, *others]), remedy)
-    lock = _make_lock(packages, table, where)
     _require_user_files(lock, request, where)
     return lock
 
@@ -143,10 +138,9 @@ def _make_lock(packages: Sequence[Package], table: Mapping[str, Any], where: str
     rest |= {"platform": _require_platform_of_lock(table, where)}
     try:
         rest |= {"artifacts": [_read_artifact(package) for package in packages]}
-        content_of.require_types(rest)
         lock = _lock_types().validate_python(rest)
+        require_written(lock, table)
         _require_sense(lock)
-        _require_options(lock)
         _require_user_packages(lock)
         user_files.require_rows(lock.user_files or ())
     except ValidationError as error:
@@ -192,21 +186,14 @@ def _require_sense(lock: Lock) -> None:
             raise ValueError(f"{name} {pinned} with the file of {name} {lock.version(name)}")
 
 
-def _require_options(lock: Lock) -> None:
-    """Raise UserFault or ValueError for variables that are none, or packages to import that are not in the lock."""
-    if lock.env is not None and user_files.read_variables(lock.env) != lock.env:
-        raise ValueError("env: not in order")
-    if absent := {*(lock.no_import or ())} - {artifact.name for artifact in lock.artifacts}:
-        raise ValueError(f"no-import: {', '.join(sorted(absent))}, which is not in it")
-
-
 def _require_user_packages(lock: Lock) -> None:
-    """Raise ValueError where the user's own packages are no requirements, or are not in the lock."""
-    packages = lock.user_packages
+    """Raise ValueError where the user's own packages are no requirements, or one that is named is not in the lock."""
+    packages, names = lock.user_packages, {artifact.name for artifact in lock.artifacts}
     for line in packages.requirements if packages else ():
         requirements.parse_line(line)
-    if packages and (absent := {*packages.names} - {artifact.name for artifact in lock.artifacts}):
-        raise ValueError(f"user-packages: {', '.join(sorted(absent))}, which is not in it")
+    for key, named in (("user-packages", packages.names if packages else ()), ("no-import", lock.no_import or ())):
+        if absent := {*named} - names:
+            raise ValueError(f"{key}: {', '.join(sorted(absent))}, which is not in it")
 
 
 def _package(artifact: Artifact, url: str) -> Package:
@@ -265,43 +252,37 @@ def _require_platform_of_lock(table: Mapping[str, Any], where: str) -> Platform:
     raise UserFault(fact, f"{where}: {table.get('machine')} (known: {known})", "build.py lock")
 
 
-def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str]:
-    if request.platform and request.platform.machine != table.get("machine"):
-        yield f"--platform {request.platform}, but the lock is for {table.get('machine')}"
+def _asked_otherwise(lock: Lock, request: Request) -> Iterable[str]:
+    if request.platform not in (None, lock.platform):
+        yield f"--platform {request.platform}, but the lock is for {lock.platform.machine}"
     requested = {name: getattr(request, name) for name in ASKED}
     for name, value in {**requested, "base": _as_locked(request.base), **request.content}.items():
-        key = option_key(name)
-        if isinstance(value, bool) and value is not table.get(key):
-            yield f"--{'' if value else 'no-'}{key}, but the lock was made with --{'no-' if value else ''}{key}"
-        elif isinstance(value, tuple) and [*value] != table.get(key):
-            there = table.get(key)
-            known = ", ".join(map(str, there)) if isinstance(there, list) else "none"
-            yield f"--{key} {', '.join(value)}, but the lock has {known}"
-        elif isinstance(value, str | int) and not isinstance(value, bool) and not _same(str(value), table.get(key)):
-            yield f"--{key} {value}, but the lock has {table.get(key)}"
+        key, there = option_key(name), getattr(lock, name)
+        if isinstance(value, bool) and value is not there:
+            yield f"--{'' if value else 'no-'}{key}, but the lock was made with --{'' if there else 'no-'}{key}"
+        elif value not in (None, there) and not (name in ASKED and _same(str(value), there)):
+            yield f"--{key} {_listed(value)}, but the lock has {_listed(there)}"
     if request.tasks:
         yield f"--tasks {','.join(request.tasks)}, but a lock has its packages already"
-    if request.as_of and not request.as_of == str(table.get("as-of")) == str(table.get("family-as-of")):
-        yield f"--as-of {request.as_of}, but the lock has {table.get('as-of')}"
-    packages = table.get("user-packages")
-    stated = packages.get("requirements") if isinstance(packages, dict) else ()
-    there = tuple(map(str, stated)) if isinstance(stated, list) else ()
-    if request.user_packages and request.user_packages != there:
+    if request.as_of and not request.as_of == str(lock.as_of) == str(lock.family_as_of):
+        yield f"--as-of {request.as_of}, but the lock has {lock.as_of}"
+    packages = lock.user_packages.requirements if lock.user_packages else ()
+    if request.user_packages not in ((), packages):
         lines = "; ".join(request.user_packages)
-        yield f"--requirements or --package: {lines}, but the lock has {'; '.join(there) or 'none'}"
-    if request.examples and (request.examples == "none") == bool(table.get("examples")):
-        yield f"--examples {request.examples}, but the lock has {'some' if table.get('examples') else 'none'}"
+        yield f"--requirements or --package: {lines}, but the lock has {'; '.join(packages) or 'none'}"
+    if request.examples and (request.examples == "none") == bool(lock.examples):
+        yield f"--examples {request.examples}, but the lock has {'some' if lock.examples else 'none'}"
 
 
-def _other_tools(table: Mapping[str, Any]) -> Iterable[str]:
+def _other_tools(lock: Lock, table: Mapping[str, Any]) -> Iterable[str]:
     there = stated if isinstance(stated := table.get("tools"), dict) else {}
-    try:
-        content = content_of.read_content(_snake(table))
-    except ValueError:  # said where the lock is read
-        content = Content()
-    for name, value in tools(content).items():
+    for name, value in tools(lock).items():
         if there.get(name) != value:
             yield f"{name} {value} here, {there.get(name)} in the lock"
+
+
+def _listed(value: object) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str("none" if value is None else value)
 
 
 def _same(requested: str, locked: object) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from images.content import Content, Value
+from images.content import Asked, Content, Value
 from images.foreign.paths import Address, Backend, Line, Minor, Module, Release, Word
 from images.plan.user_files import UserFile
 from images.platforms import PLATFORMS, Platform
@@ -15,7 +15,7 @@ from images.store.store import key_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(Asked):
     """What the user asked for; None and () stand for the default, as does what `content` does not have.
 
     `platforms` are those of all images of an index, where one is made, `platform` among them. `user_packages` are lines
@@ -24,15 +24,7 @@ class Request:
 
     platform: Platform | None = None
     platforms: tuple[Platform, ...] = ()
-    torch: str | None = None
-    transformers: str | None = None
-    python: str | None = None
-    base: str | None = None
-    backend: str | None = None
-    tasks: tuple[str, ...] = ()
-    examples: str | None = None
     tag: str | None = None
-    as_of: str | None = None
     content: Mapping[str, Value] = field(default_factory=dict)
     user_packages: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -32,7 +32,6 @@ COMMENT, CONTINUED = re.compile(r"(^|\s)#.*"), "\\"
 LONGEST = 1 << 20  # bytes of a file; of a real one some kilobytes
 DEEPEST = 50  # files that name each other
 
-NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")  # PyPA, "Names and normalization"
 WHEEL = "a wheel of it (pip wheel --no-deps --wheel-dir DIR ...), its name in the file, and --wheelhouse DIR"
 # What a line may begin with that names where packages are looked for, and pip's variable that says the same.
 INDEXES = {
@@ -146,14 +145,6 @@ def _for_cpu(line: UserRequirement) -> UserRequirement:
 
 def _stated_versions(line: UserRequirement) -> Iterator[str]:
     return (one.version for one in line.requirement.specifier)
-
-
-def read_projects(typed: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of packages as a lock has them, each once; raise UserFault for what is none."""
-    for name in typed:
-        if not NAME.fullmatch(name):
-            raise UserFault("that is not the name of a package", name, "--no-import with the name of a package alone")
-    return tuple(sorted({canonicalize_name(name) for name in typed}))
 
 
 def is_exact(requirement: Requirement) -> bool:

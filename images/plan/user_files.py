@@ -1,4 +1,4 @@
-"""The user's own files and variables: below an image's working directory as COPY puts them there.
+"""The user's own files: below an image's working directory as COPY puts them there.
 
 What is kept of a file is its path, its content and whether it may be run: an owner, a time and an empty directory say
 nothing that is the same for everybody.
@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
 from typing import IO, NoReturn
 
+from images.content import AT_START
 from images.foreign import paths
 from images.foreign.paths import Line
 from images.host.errors import UserFault, named
@@ -23,8 +23,6 @@ from images.host.files import is_plain
 from images.plan import ignored
 from images.plan.ignored import Pattern
 from images.store.blobs import CHUNK
-from multinode_image.printing.secrets import is_secret
-from multinode_image.printing.shapes import find_kind
 
 USER_FILE = "file"  # what one is called in the store: of two that are equal there is one
 WORKSPACE = "workspace"  # the working directory of an image
@@ -33,8 +31,6 @@ OURS = ("output", ".cache", "transformers")  # of the image itself in that direc
 MOST, LARGEST = 5000, 1 << 30  # files, and bytes of all of them: a script and its modules, no data
 LONGEST = 1 << 20  # bytes of a .dockerignore
 VENV = "pyvenv.cfg"  # in every virtual environment (PEP 405), whose programs are for the machine that made it
-
-AT_START = "give it to the container at its start: docker run --env-file FILE, or -v FILE:/run/secrets/NAME:ro"
 
 
 @dataclass(frozen=True)
@@ -222,39 +218,3 @@ def _odd_target(path: str, target: str) -> str | None:
     return (
         "leads to a name that cannot be in a layer" if not target.isprintable() or paths.find_excess(target) else None
     )
-
-
-# Variables of an image that the user names, as NAME=VALUE: each once, and no secret.
-
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# What an image sets itself (layers/entrypoint_layer.py), and what keeps its programs from starting.
-OF_IMAGE = (
-    "ACCELERATE_USE_CPU", "HF_HOME", "HF_HUB_DISABLE_TELEMETRY", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "LANG",
-    "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "PIP_CONSTRAINT", "PYTHONHOME", "PYTHONPATH",
-)  # fmt: skip
-
-
-def read_variables(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return lines in one order.
-
-    Raises UserFault for one that is no variable, is there with another value, is the image's own, or is a secret:
-    whoever may pull an image reads its variables.
-    """
-    values: dict[str, str] = {}
-    for line in dict.fromkeys(lines):
-        name, equals, value = line.partition("=")
-        if not (equals and VARIABLE.fullmatch(name)):
-            raise UserFault("that is not a variable", line, "--env NAME=VALUE")
-        if is_secret(name, value) or find_kind(line.encode()):
-            raise UserFault("a secret would be in the image", name, AT_START)
-        if name in OF_IMAGE:
-            raise UserFault("an image sets that variable itself", name, f"docker run -e {name}=... at the start")
-        if name in values:
-            raise UserFault("a variable has two values", f"{name}: {values[name]} and {value}", "one of them")
-        values[name] = value
-    return tuple(f"{name}={value}" for name, value in sorted(values.items()))
-
-
-def parse_variables(lines: Iterable[str]) -> dict[str, str]:
-    """Return the values by their names."""
-    return dict(line.split("=", 1) for line in lines)

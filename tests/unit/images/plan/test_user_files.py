@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from images.host.errors import UserFault
-from images.layers.entrypoint_layer import DIRECTORIES, ENVIRONMENT
+from images.layers.entrypoint_layer import DIRECTORIES
 from images.layers.examples import PLACE
 from images.plan import catalog, matrix, planner, user_files
 from images.plan.plan import Request
@@ -259,41 +259,3 @@ def test_a_plan_names_them_and_so_does_the_name_of_the_image(make: Make) -> None
     assert one["user_files"] == ("a/b", "train.py")
     assert re.fullmatch(r"multinode:torch[\d.]+-transformers[\d.]+-[0-9a-f]{8}", str(one["tag"]))
     assert one["tag"] not in (other["tag"], planner.make_plan(Request(), catalog.load()).tag)
-
-
-# Variables of an image that the user names.
-
-
-@pytest.mark.parametrize(
-    ("typed", "lines"),
-    [
-        (["KERAS_BACKEND=torch"], ("KERAS_BACKEND=torch",)),
-        (["b=2 = 3", "A=", "b=2 = 3"], ("A=", "b=2 = 3")),
-        (["TOKENIZERS_PARALLELISM=false", "KEYS=1"], ("KEYS=1", "TOKENIZERS_PARALLELISM=false")),
-    ],
-)
-def test_each_variable_is_there_once_and_in_one_order(typed: Sequence[str], lines: Sequence[str]) -> None:
-    assert user_files.read_variables(typed) == lines
-    assert [f"{name}={value}" for name, value in user_files.parse_variables(lines).items()] == [*lines]
-
-
-@pytest.mark.parametrize(
-    ("typed", "fact", "value"),
-    [
-        (["KERAS_BACKEND"], "not a variable", "KERAS_BACKEND"),
-        (["=1"], "not a variable", "=1"),
-        (["2A=1"], "not a variable", "2A=1"),
-        (["A=1", "A=2"], "two values", "A: 1 and 2"),
-        (["HF_TOKEN=x"], "a secret", "HF_TOKEN"),
-        (["wandb_api_key=x"], "a secret", "wandb_api_key"),
-        (["MyPassword=1234"], "a secret", "MyPassword"),
-        (["INDEX=https://me:hunter@h/simple"], "a secret", "INDEX"),
-        (["HUB=hf_" + "a" * 34], "a secret", "HUB"),
-        *([[f"{name}=x"], "sets that variable itself", name] for name in ("PYTHONPATH", *ENVIRONMENT)),
-    ],
-)
-def test_what_cannot_be_a_variable_of_an_image_is_refused(typed: Sequence[str], fact: str, value: str) -> None:
-    with pytest.raises(UserFault, match=fact) as caught:
-        user_files.read_variables(typed)
-
-    assert caught.value.value == value and "hf_" not in str(caught.value) and "hunter" not in str(caught.value)
