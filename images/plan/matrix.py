@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import groupby
 from typing import Any
 
@@ -17,16 +18,19 @@ from images.host.errors import shown
 from images.plan import compatibility, planner
 from images.plan.catalog import Catalog, Torch
 from images.plan.plan import Plan, Request
+from images.platforms import Platform
 
 # From this width on, that of a terminal nobody has changed, no word of a table's head is cut.
 USUAL_WIDTH = 80
 MOST = 50  # lines that `plan` prints of a list; a directory may have thousands of files
-# What `plan` says, in this order.
-DECIDED = (
+# What `plan` says first, in this order; then come all other fields, and options that are not as usual.
+FIRST = (
     "platform", "torch", "transformers", "python", "base", "glibc", "backend", "bindings", "module", "ipex", "intel",
-    "as_of", "family_as_of", "examples", "tag", "requirements", "flags", "notes", "sources",
-    "support",
 )  # fmt: skip
+USUAL = asdict(Content())
+DECIDED = dict.fromkeys(
+    (*FIRST, *(one.name for one in fields(Plan) if one.metadata.get("shown", one.name not in USUAL)))
+)
 # What `list --json` says of a row of the table, beside what is made of it.
 OF_TORCH = {"version", "released", "python", "backend", "bindings", "ipex", "notes", "source"}
 OF_ERA = {"era", "python", "torch", "accelerate", "ccl", "flags", "source"}
@@ -38,15 +42,15 @@ HEADINGS = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transforme
 
 def plan_fields(plan: Plan) -> dict[str, Any]:
     """Return what a plan decides, as an object of JSON."""
-    fields = {name: getattr(plan, name) for name in DECIDED}
-    days = {name: str(fields[name]) for name in ("platform", "as_of", "family_as_of")}
+    values = {name: getattr(plan, name) for name in DECIDED}
+    decided = {name: str(one) if isinstance(one, datetime.date | Platform) else one for name, one in values.items()}
     base = shown(plan.base_reference or f"debian:{plan.base_suite}")
     module, examples = plan.module if plan.bindings else None, shown(plan.examples) if plan.examples else None
-    chosen = {name: getattr(plan, name) for name, usual in asdict(Content()).items() if getattr(plan, name) != usual}
+    chosen = {name: getattr(plan, name) for name, usual in USUAL.items() if getattr(plan, name) != usual}
     if plan.user_packages:
         chosen |= {"user_packages": plan.user_packages, "notes": (*plan.notes, UNRESOLVED)}
     chosen |= {"user_files": tuple(one.path for one in plan.user_files)} if plan.user_files else {}
-    return {**fields, **days, "base": base, "module": module, "examples": examples, **chosen}
+    return {**decided, "base": base, "module": module, "examples": examples, **chosen}
 
 
 def show_plan(plan: Plan, out: Console) -> None:

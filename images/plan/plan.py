@@ -38,6 +38,8 @@ def is_named(base: str | None) -> bool:
 
 # What a plan and its lock both say: releases, days, options and origins.
 
+UNSEEN = {"shown": False}  # of a field that `plan` does not print, or prints in other words
+
 
 @dataclass(frozen=True)
 class SourceOnly:
@@ -72,9 +74,9 @@ class Versions:
 class Origins:
     """Where files are looked for: `bindings_index` and `find_links` are where Intel keeps its wheels."""
 
-    source_only: tuple[SourceOnly, ...] = ()
-    bindings_index: Address | None = None
-    find_links: Address | None = None
+    source_only: tuple[SourceOnly, ...] = field(default=(), metadata=UNSEEN)
+    bindings_index: Address | None = field(default=None, metadata=UNSEEN)
+    find_links: Address | None = field(default=None, metadata=UNSEEN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,17 +110,17 @@ class Plan(Pins):
 
     bindings: str | None
     ipex: str | None
-    cpu_suffix: bool
-    requirements: tuple[str, ...]
-    user_packages: tuple[str, ...] = ()
-    user_files: Mapping[UserFile, Path] = field(default_factory=dict)
     intel: tuple[str, ...]
-    base_reference: str | None
-    base_suite: str
-    suite: str
-    packages: tuple[str, ...]
+    cpu_suffix: bool = field(metadata=UNSEEN)
+    user_packages: tuple[str, ...] = field(default=(), metadata=UNSEEN)
+    user_files: Mapping[UserFile, Path] = field(default_factory=dict, metadata=UNSEEN)
+    base_reference: str | None = field(metadata=UNSEEN)
+    base_suite: str = field(metadata=UNSEEN)
+    suite: str = field(metadata=UNSEEN)
+    packages: tuple[str, ...] = field(metadata=UNSEEN)
     examples: str | None
     tag: str
+    requirements: tuple[str, ...]
     flags: tuple[str, ...]
     notes: tuple[str, ...]
     sources: Mapping[str, str]

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from io import StringIO
 
 from rich.console import Console
 
-from images import content
 from images.plan import catalog, matrix, planner
-from images.plan.plan import Plan, Request
+from images.plan.plan import Request
 
 TABLE = catalog.load()
-# Fields of a plan that nobody reads there as they are: shown in other words, or what follows from the rest.
-NOT_SHOWN = {"base_reference", "base_suite", "suite", "packages", "cpu_suffix", "source_only", "bindings_index",
-             "find_links", "user_packages", "user_files"}  # fmt: skip
-
-
-def test_every_field_of_a_plan_is_shown_or_is_known_not_to_be() -> None:
-    names = {one.name for one in fields(Plan)} - {one.name for one in content.FIELDS}
-
-    assert names == {*matrix.DECIDED} | NOT_SHOWN
 
 
 def test_a_list_as_json_has_every_release() -> None:
