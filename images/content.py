@@ -1,8 +1,7 @@
-"""What may be asked of an image, each declared once: a field, whose class says what becomes of it.
+"""What is in an image by an option alone: each field is an option of build.py, a key of its lock, and a line of a plan.
 
-What it is called on the command line, in --help, in a request, in a lock and in a plan follows from the field. One of
-Asked is decided with others by plan/planner.py. One of Content goes into the image as it is: whoever needs its value
-reads it from the lock, and all that is between hands it on.
+Whoever needs a value reads it from the lock; all that is between hands it on. Options of other classes are declared in
+the same way: what a plan is decided by in Request of plan/plan.py, how a command works in Settings of context.py.
 """
 
 from __future__ import annotations
@@ -57,29 +56,6 @@ def is_free_text(one: Field[Any]) -> bool:
 def option_key(name: str) -> str:
     """Return how an option is written in a lock, and after two hyphens on a command line."""
     return name.replace("_", "-")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Releases and places, as they were typed; None and () stand for the default."""
-
-    torch: str | None = option(None, "release of PyTorch (default: the newest that the tests train)", "VERSION")
-    transformers: str | None = option(
-        None, "release of transformers (default: the newest for that torch); ccl needs one below 5.1", "VERSION"
-    )
-    python: str | None = option(None, "Python of the image (default: the base's)", "3.N")
-    base: str | None = option(
-        None, "the base image (default: Intel's, if there is one); of a lock: a layout or an archive with it",
-        "debian|intel|IMAGE", commands=f"{EVERY} verify",
-    )  # fmt: skip
-    backend: str | None = option(
-        None, "backend of distributed training (default: ccl where it can be)", choices=("ccl", "gloo")
-    )
-    as_of: str | None = option(None, "resolve as of this day (default: that of the releases)", "YYYY-MM-DD")
-    tasks: tuple[str, ...] = option((), "examples whose requirements go in (default: all of text)", "A,B", commas=True)
-    examples: str | None = option(
-        None, "example scripts (default: the release's archive)", "PATH|URL|none", commands=f"{EVERY} verify"
-    )
 
 
 # Variables of an image that the user names, as NAME=VALUE: each once, and no secret.

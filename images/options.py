@@ -7,17 +7,15 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from images import content
-from images.content import EVERY, LINES, NAMES, Asked, kind_of, option_key
+from images.content import EVERY, LINES, NAMES, kind_of, option_key
 from images.context import Settings
 from images.host.errors import UserFault, require_text
 from images.oci import reference
+from images.plan.plan import REQUESTED, Request, is_named
 from images.platforms import PLATFORMS, Platform, platform_of
-
-if TYPE_CHECKING:
-    from images.plan.plan import Request
 
 COMMANDS = {
     "build": "build an image (the default)",
@@ -107,7 +105,7 @@ OPTIONS = (
          f"what the image is for: {EITHER} (default: the first; of an image, what it is)", type=_parse_platform),
     _row("build", "--platform", "OS/ARCHITECTURE[,...]",
          f"what the image is for: {EITHER} (default: the first); both make one index", type=_platforms),
-    *(_of_field(one, one.default) for one in fields(Asked)),
+    *(_of_field(one, one.default) for one in REQUESTED),
     _row(EVERY, "--tag", "NAME:TAG",
          "name of the image, more than once for more names (default: multinode:torchX-transformersY)",
          action="append", default=[]),
@@ -174,13 +172,12 @@ def read_request(options: argparse.Namespace) -> Request:
 
     Raises UserFault when the base or a name of the image cannot be one, or requirements or files cannot be read.
     """
-    from images.plan import requirements, user_files
-    from images.plan.plan import Request, is_named  # --help does without
+    from images.plan import requirements, user_files  # --help does without
 
     tag = next(iter(read_names(options)), None)
     if not is_named(options.base):
         reference.parse_reference(options.base)
-    typed = {one.name: getattr(options, one.name) for one in fields(Asked)}
+    typed = {one.name: getattr(options, one.name) for one in REQUESTED}
     chosen = content.read_typed(vars(options))
     wanted = requirements.read_requirements(options.requirements, options.package)
     files = user_files.read_user_files(options.script, options.workdir)

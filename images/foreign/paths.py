@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import Annotated
-
-from pydantic import StringConstraints
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 # Bytes of a name, which is NAME_MAX of Linux, and of a path, for which PATH_MAX leaves room below a store of any place.
 LONGEST_PART, LONGEST = 255, 3000
@@ -53,10 +52,24 @@ def below_root(path: str) -> str:
 #
 # A lock is held to them where it is read: a word that begins with a hyphen would be an option of uv.
 
-Release = Annotated[str, StringConstraints(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\z", max_length=100)]
-Minor = Annotated[str, StringConstraints(pattern=r"\A[0-9]{1,2}\.[0-9]{1,2}\z")]  # tags of wheels are counted up to it
-Word = Annotated[str, StringConstraints(pattern=r"\A[a-z0-9][a-z0-9_.+-]*\z")]
-Module = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
-Address = Annotated[str, StringConstraints(pattern=r"\Ahttps://[^\s\x00-\x1f]+\z")]
-Line = Annotated[str, StringConstraints(pattern=r"\A[^\x00-\x1f]*\z")]
-Backend = Annotated[str, StringConstraints(pattern=r"\A(ccl|gloo)\z")]
+
+@dataclass(frozen=True)
+class Grammar:
+    """What a word is, as pydantic is told where it reads one: whoever only names the word does without pydantic."""
+
+    pattern: str
+    most: int | None = None
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> Any:
+        from pydantic_core.core_schema import str_schema
+
+        return str_schema(pattern=self.pattern, max_length=self.most)
+
+
+Release = Annotated[str, Grammar(r"\A[0-9][0-9A-Za-z.+!-]*\z", most=100)]
+Minor = Annotated[str, Grammar(r"\A[0-9]{1,2}\.[0-9]{1,2}\z")]  # tags of wheels are counted up to it
+Word = Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9_.+-]*\z")]
+Module = Annotated[str, Grammar(r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
+Address = Annotated[str, Grammar(r"\Ahttps://[^\s\x00-\x1f]+\z")]
+Line = Annotated[str, Grammar(r"\A[^\x00-\x1f]*\z")]
+Backend = Annotated[str, Grammar(r"\A(ccl|gloo)\z")]

@@ -18,7 +18,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from pydantic import TypeAdapter, ValidationError
 
-from images.content import Asked, Content, option_key, require_written
+from images.content import Content, option_key, require_written
 from images.foreign import documents
 from images.foreign.documents import parse_toml
 from images.host.errors import UserFault
@@ -27,7 +27,7 @@ from images.lock.lock import Artifact, Lock
 from images.oci import compression, reference
 from images.oci.layer_writer import EPOCH
 from images.plan import requirements, user_files
-from images.plan.plan import Pins, Request, is_named
+from images.plan.plan import REQUESTED, Pins, Request, is_named
 from images.platforms import PLATFORMS, TWIN, Platform
 from images.store import fingerprint
 from images.store.store import FileName, Sha256
@@ -38,7 +38,7 @@ FORMAT = 1  # of the table [tool.multinode]
 KEYS = {"bindings_index": "index"}
 NAMES = {key: name for name, key in KEYS.items()}
 # What the user may ask for again beside a lock, if it is what the lock says: fields that both have and compare as text.
-ASKED = tuple(one.name for one in fields_of(Asked) if one.name in {pin.name for pin in fields_of(Pins)} - {"as_of"})
+ASKED = tuple(one.name for one in REQUESTED if one.name in {pin.name for pin in fields_of(Pins)} - {"as_of"})
 DAMAGED = "make a new lock: build.py lock"
 NEWER = f"the release of multinode that wrote it, or {DAMAGED}"
 

@@ -4,31 +4,54 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from images.content import Asked, Content, Value
+from images.content import EVERY, Content, Value, option
 from images.foreign.paths import Address, Backend, Line, Minor, Module, Release, Word
-from images.plan.user_files import UserFile
 from images.platforms import PLATFORMS, Platform
-from images.store.store import key_of
+
+if TYPE_CHECKING:  # --help does without
+    from images.plan.user_files import UserFile
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request(Asked):
+class Request:
     """What the user asked for; None and () stand for the default, as does what `content` does not have.
 
+    A field that is an option is what was typed: the planner reads it, and a plan has what it decides by it.
     `platforms` are those of all images of an index, where one is made, `platform` among them. `user_packages` are lines
     of plan/requirements.py. `user_files` maps each file to where it lies here.
     """
 
     platform: Platform | None = None
     platforms: tuple[Platform, ...] = ()
+    torch: str | None = option(None, "release of PyTorch (default: the newest that the tests train)", "VERSION")
+    transformers: str | None = option(
+        None, "release of transformers (default: the newest for that torch); ccl needs one below 5.1", "VERSION"
+    )
+    python: str | None = option(None, "Python of the image (default: the base's)", "3.N")
+    base: str | None = option(
+        None, "the base image (default: Intel's, if there is one); of a lock: a layout or an archive with it",
+        "debian|intel|IMAGE", commands=f"{EVERY} verify",
+    )  # fmt: skip
+    backend: str | None = option(
+        None, "backend of distributed training (default: ccl where it can be)", choices=("ccl", "gloo")
+    )
+    as_of: str | None = option(None, "resolve as of this day (default: that of the releases)", "YYYY-MM-DD")
+    tasks: tuple[str, ...] = option((), "examples whose requirements go in (default: all of text)", "A,B", commas=True)
+    examples: str | None = option(
+        None, "example scripts (default: the release's archive)", "PATH|URL|none", commands=f"{EVERY} verify"
+    )
     tag: str | None = None
     content: Mapping[str, Value] = field(default_factory=dict)
     user_packages: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     user_files: Mapping[UserFile, Path] = field(default_factory=dict)
+
+
+REQUESTED = tuple(one for one in fields(Request) if "help" in one.metadata)  # those that are options
 
 
 def is_named(base: str | None) -> bool:
@@ -71,17 +94,15 @@ class Versions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origins:
-    """Where files are looked for: `bindings_index` and `find_links` are where Intel keeps its wheels."""
+class Pins(Content, Versions):
+    """What a plan and its lock both say; a lock has the fields of Versions first, then those of Content, then these.
+
+    `bindings_index` and `find_links` are where Intel keeps its wheels.
+    """
 
     source_only: tuple[SourceOnly, ...] = field(default=(), metadata=UNSEEN)
     bindings_index: Address | None = field(default=None, metadata=UNSEEN)
     find_links: Address | None = field(default=None, metadata=UNSEEN)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pins(Origins, Content, Versions):
-    """What a plan and its lock both say; a lock has the fields from the last of these classes to the first."""
 
 
 def tag_of(pins: Pins, files: Iterable[UserFile] = ()) -> str:
@@ -89,6 +110,8 @@ def tag_of(pins: Pins, files: Iterable[UserFile] = ()) -> str:
 
     With files of the user's own it is named after them, too: another image has the name without.
     """
+    from images.store.store import key_of
+
     suffix = "" if pins.platform == PLATFORMS[0] else f"-{pins.platform.architecture}"
     contents = [astuple(one) for one in files]
     suffix += f"-{key_of(contents)[:8]}" if contents else ""

@@ -1,11 +1,10 @@
-"""What may be asked of an image: each field once, from the command line to the lock, and back."""
+"""What may be asked of an image: each field, declared once, from the command line to the lock and back."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
-from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
@@ -13,141 +12,121 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images import content
-from images.base.base import BaseImage
-from images.content import FIELDS, LINES, Asked, kind_of, option_key
+from images.content import FIELDS, option_key
 from images.context import Settings
 from images.host.errors import UserFault
 from images.layers.entrypoint_layer import ENVIRONMENT
 from images.lock import lockfile
 from images.lock.lock import Lock
-from images.oci.manifest import Descriptor, Manifest
 from images.options import COMMANDS, parse_words, parser, read_request
 from images.plan import catalog, matrix, planner
-from images.plan.plan import Pins, Request
-from images.platforms import PLATFORMS
+from images.plan.plan import REQUESTED, Pins, Request
 from tests.support import locks
 
 TABLE = catalog.load()
-# What a reader takes, in the one form that it leaves; a text without a reader may be any line.
-LINE = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=9)
-READ: Mapping[object, st.SearchStrategy[Any]] = {
-    content.read_variables: st.dictionaries(st.sampled_from(["A", "B", "KERAS_BACKEND"]), LINE, min_size=1).map(
-        lambda values: tuple(f"{name}={value}" for name, value in sorted(values.items()))
-    ),
-    content.read_projects: st.sampled_from([("torch",), ("torch", "transformers"), ("transformers",)]),
-    None: LINE.filter(lambda line: not line.startswith("-")),
+PLAIN: Mapping[type, st.SearchStrategy[Any]] = {
+    str: st.text(st.characters(codec="utf-8", categories=("L", "N", "S")), min_size=1, max_size=9),
+    int: st.integers(1, 999_999_999),
 }
+# What a reader leaves of a text.
+READ: Mapping[object, st.SearchStrategy[Any]] = {
+    content.read_variables: st.sampled_from([("A=",), ("A=1", "B= 2 = 3"), ("KERAS_BACKEND=torch",)]),
+    content.read_projects: st.sampled_from([("torch",), ("torch", "transformers"), ("transformers",)]),
+}
+HINTS = get_type_hints(Lock, include_extras=True)
 
 
-def values_of(one: Field[Any]) -> st.SearchStrategy[Any]:
-    """Return what an option may be."""
-    if one.metadata["choices"]:
-        return st.sampled_from([*one.metadata["choices"]])
-    kind = kind_of(one)
-    if kind in ("bool", "int"):
-        return st.booleans() if kind == "bool" else st.integers(1, 999_999_999)
-    text = READ[one.metadata["read"]]
-    return text if one.metadata["read"] or kind != LINES else st.lists(text, min_size=1, max_size=3).map(tuple)
+def values_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Return the values of a field, by its annotation."""
+    if get_origin(kind) is Annotated:
+        [grammar] = kind.__metadata__
+        return st.from_regex(grammar.pattern.replace(r"\z", r"\Z"), alphabet=st.characters(codec="utf-8"))
+    if get_origin(kind) is tuple:
+        return st.lists(values_of(get_args(kind)[0]), min_size=1, max_size=2).map(tuple)
+    if others := get_args(kind):
+        return st.one_of(*map(values_of, others))
+    if isinstance(kind, type) and is_dataclass(kind):
+        return st.builds(kind, **{name: values_of(one) for name, one in get_type_hints(kind, None, None, True).items()})
+    return PLAIN[kind] if kind in PLAIN else st.from_type(kind)
 
 
-def typed(one: Field[Any], value: Any) -> list[str]:
+def choose_value(data: st.DataObject, one: Field[Any], *others: object) -> Any:
+    """Choose what an option may be, and none of the others."""
+    choices, read = one.metadata["choices"], one.metadata["read"]
+    values = st.sampled_from([*choices]) if choices else READ[read] if read else values_of(HINTS[one.name])
+    return data.draw(values.filter(lambda value: value not in (None, *others)))
+
+
+def type_option(one: Field[Any], value: Any) -> list[str]:
     """Return the words of an option with a value."""
-    key = option_key(one.name)
     if isinstance(value, bool):
-        return [f"--{'' if value else 'no-'}{key}"]
-    return [f"--{key}={word}" for word in (value if isinstance(value, tuple) else (value,))]
+        return [f"--{'' if value else 'no-'}{option_key(one.name)}"]
+    return [f"--{option_key(one.name)}={word}" for word in (value if isinstance(value, tuple) else (value,))]
 
 
 @pytest.mark.parametrize("one", FIELDS, ids=lambda one: one.name)
 @given(data=st.data())
 def test_an_option_is_typed_once_and_read_from_the_lock(one: Field[Any], data: st.DataObject) -> None:
-    value = data.draw(values_of(one))
-    other = data.draw(values_of(one).filter(lambda other: other != value))
+    value = choose_value(data, one)
+    words = type_option(one, value)
 
-    request = read_request(parse_words("build", typed(one, value)))
+    request = read_request(parse_words("build", words))
     plan = planner.make_plan(request, TABLE)
-    lock, another = (locks.lock(**{one.name: value}) for value in (getattr(plan, one.name), other))
-    text = lockfile.format_lock(lock)
+    text = lockfile.format_lock(locks.lock(**{one.name: getattr(plan, one.name)}))
+    other = lockfile.format_lock(locks.lock(**{one.name: choose_value(data, one, value)}))
 
-    assert request.content == {one.name: value} and getattr(plan, one.name) == value
+    assert request.content == {one.name: value}
     assert (one.name in matrix.plan_fields(plan)) is (value != one.default)
     for asked in (request, Request()):
         assert getattr(lockfile.read_lock(text, "x", asked), one.name) == value
-    with pytest.raises(UserFault, match=re.escape(typed(one, value)[0].partition("=")[0])):
-        lockfile.read_lock(lockfile.format_lock(another), "x", request)
+    with pytest.raises(UserFault, match=re.escape(words[0].partition("=")[0])):
+        lockfile.read_lock(other, "x", request)
 
 
-# What a field of Asked may be, and another value: whatever else a lock says follows from torch and transformers.
-OTHERS: Mapping[str, tuple[str, str]] = {
-    "torch": ("2.13", "2.12.0"), "transformers": ("5.23.0", "5.22.0"), "python": ("3.11", "3.12"),
+# What the lock of the tests has, as it may be asked for, and something else. Its examples are none.
+ASKED = {
+    "torch": ("2.13", "2.12.0"), "transformers": ("5.23", "5.22.0"), "python": ("3.11", "3.12"),
     "base": ("debian", "host:5000/a:1"), "backend": ("gloo", "ccl"), "as_of": (str(locks.DAY), "2025-12-31"),
-    "examples": ("none", "there"),
+    "tasks": (None, "translation"), "examples": ("none", "there"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("one", [one for one in fields(Asked) if one.name != "tasks"], ids=lambda one: one.name)
+@pytest.mark.parametrize("one", REQUESTED, ids=lambda one: one.name)
 def test_what_is_asked_for_is_that_of_the_lock(one: Field[Any]) -> None:
-    text, option = lockfile.format_lock(locks.lock()), f"--{option_key(one.name)}"
-    same, other = (read_request(parse_words("build", [f"{option}={value}"])) for value in OTHERS[one.name])
+    text, name = lockfile.format_lock(locks.lock()), f"--{option_key(one.name)}"
+    same, other = (
+        read_request(parse_words("build", [f"{name}={value}"] if value else [])) for value in ASKED[one.name]
+    )
 
-    assert [getattr(request, one.name) for request in (same, other)] == [*OTHERS[one.name]]
-    lockfile.read_lock(text, "x", same)
-    with pytest.raises(UserFault, match=f"{option} {OTHERS[one.name][1]}, but "):
+    assert lockfile.read_lock(text, "x", same)
+    with pytest.raises(UserFault, match=f"{name} {ASKED[one.name][1]}, but "):
         lockfile.read_lock(text, "x", other)
 
 
-def of_type(kind: Any) -> st.SearchStrategy[Any]:
-    """Return the values of a field of a lock, by its annotation."""
-    if get_origin(kind) is Annotated:
-        [grammar] = kind.__metadata__
-        return st.from_regex(grammar.pattern.replace(r"\z", r"\Z"), alphabet=st.characters(codec="utf-8"))
-    if get_origin(kind) is tuple:
-        return st.lists(of_type(get_args(kind)[0]), max_size=2).map(tuple)
-    if others := get_args(kind):
-        return st.one_of(*map(of_type, others))
-    if isinstance(kind, type) and is_dataclass(kind):
-        return st.builds(
-            kind, **{name: of_type(inner) for name, inner in get_type_hints(kind, include_extras=True).items()}
-        )
-    return st.none() if kind is NoneType else st.from_type(kind)
-
-
-TORCH, TRANSFORMERS = locks.lock().artifacts
-ONE = BaseImage(Manifest("sha256:" + "d" * 64, Descriptor("x", "sha256:" + "e" * 64, 7), ()), ())
-# Fields with which others change: a lock that has another value of each.
-TOGETHER: Mapping[str, Mapping[str, Any]] = {
-    "platform": {"platform": PLATFORMS[1]},
-    "torch": {"torch": "2.12.0", "artifacts": (locks.artifact("torch", "2.12.0+cpu"), TRANSFORMERS)},
-    "transformers": {"transformers": "5.22.0", "artifacts": (TORCH, locks.artifact("transformers", "5.22.0"))},
-    "backend": {
-        "backend": "ccl", "module": "m", "artifacts": (TORCH, TRANSFORMERS, locks.artifact("oneccl-bind-pt", "1")),
-    },
-    "base": {"base": "host/a:1", "base_image": ONE},
-}  # fmt: skip
-DECIDED = {one.name: get_type_hints(Lock, include_extras=True)[one.name] for one in fields(Pins)}
-
-
-@pytest.mark.parametrize("name", [name for name in DECIDED if name not in {one.name for one in FIELDS}])
+@pytest.mark.parametrize(
+    "name", [one.name for one in fields(Pins) if one not in FIELDS and one.name not in {"platform", *ASKED}]
+)
 @given(data=st.data())
-def test_what_a_plan_decides_is_in_the_lock_and_read_back(name: str, data: st.DataObject) -> None:
-    usual = locks.lock()
-    changes = TOGETHER.get(name) or {name: data.draw(of_type(DECIDED[name]))}
-    lock = lockfile.without_addresses(locks.lock(**changes))
-    text = lockfile.format_lock(lock)
+def test_what_a_plan_decides_by_itself_is_read_from_the_lock(name: str, data: st.DataObject) -> None:
+    usual, value = locks.lock(), data.draw(values_of(HINTS[name]))
+    text = lockfile.format_lock(locks.lock(**{name: value}))
 
-    assert lockfile.read_lock(text, "x", Request()) == lock
-    assert (text == lockfile.format_lock(usual)) is (changes[name] == getattr(usual, name))
+    assert getattr(lockfile.read_lock(text, "x", Request()), name) == value
+    assert (text == lockfile.format_lock(usual)) is (value == getattr(usual, name))
 
 
-@pytest.mark.parametrize("one", [*fields(Settings), *fields(Asked)], ids=lambda one: one.name)
+@pytest.mark.parametrize("one", [*fields(Settings), *REQUESTED], ids=lambda one: one.name)
 def test_what_shows_in_no_byte_is_in_no_lock(one: Field[Any]) -> None:
     table = lockfile.lock_fields(locks.lock(), with_origin=True)["tool"]["multinode"]
 
-    assert (option_key(one.name) in table) is (one.name in DECIDED)
-    assert hasattr(Request(), one.name) is (one in fields(Asked))
-    for command in COMMANDS:
-        takes = f"--{option_key(one.name)}" in parser(command).format_help()
-        assert takes is (command in one.metadata["commands"].split())
+    assert (option_key(one.name) in table) is (one in REQUESTED and one.name not in {"tasks", "examples"})
+
+
+@pytest.mark.parametrize("one", [*FIELDS, *fields(Settings), *REQUESTED], ids=lambda one: one.name)
+def test_an_option_is_of_the_commands_that_it_names(one: Field[Any]) -> None:
+    taking = {command for command in COMMANDS if f"--{option_key(one.name)}" in parser(command).format_help()}
+
+    assert taking == {*one.metadata["commands"].split()}
 
 
 # Variables of an image that the user names.
