@@ -43,7 +43,7 @@ def make_context(options: argparse.Namespace, world: World) -> Context:
     settings = Settings(**{one.name: getattr(options, one.name) for one in dataclasses.fields(Settings)})
     progress = Progress(Console(stderr=True, emoji=False))
     certificate = pip.certificate if pip else None
-    access = Access(environ=world.environ, certificate=certificate, say=progress.say, settings=settings)
+    access = Access(environ=world.environ, certificate=certificate, say=progress.say)
     return Context(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
         pip=pip, access=access, settings=settings,

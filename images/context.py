@@ -50,14 +50,13 @@ class Access:
     """How registries are reached.
 
     `certificate` is the file of trusted certificates (None: the usual ones); `say` tells the user what is waited for,
-    `wait` sleeps for some seconds before the next attempt. `settings` are those of the context.
+    `wait` sleeps for some seconds before the next attempt.
     """
 
     environ: Mapping[str, str]
     certificate: str | None = None
     say: Callable[[str], None] = lambda _: None
     wait: Callable[[float], None] = time.sleep
-    settings: Settings = Settings()
 
 
 @dataclass(frozen=True, kw_only=True)
