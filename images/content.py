@@ -48,11 +48,6 @@ def kind_of(one: Field[Any]) -> str:
     return NAMES if one.metadata["commas"] else str(one.type).removesuffix(" | None")
 
 
-def is_free_text(one: Field[Any]) -> bool:
-    """Return whether a field takes text of the user's own, which must have no secret in it."""
-    return kind_of(one) in ("str", LINES) and one.metadata["choices"] is None
-
-
 def option_key(name: str) -> str:
     """Return how an option is written in a lock, and after two hyphens on a command line."""
     return name.replace("_", "-")
@@ -157,8 +152,7 @@ def _may_be_typed(one: Field[Any], value: Value) -> bool:
 def _read(one: Field[Any], value: Value) -> Value:
     """Bring a value into its one form; raise UserFault for a text that is none of the field, or a secret."""
     value = one.metadata["read"](value) if one.metadata["read"] else value
-    lines = value if isinstance(value, tuple) else (str(value),)
-    for line in lines if is_free_text(one) else ():
+    for line in value if isinstance(value, tuple) else (str(value),):
         if kind := find_kind(line.encode()):
             raise UserFault("a secret would be in the image", f"--{option_key(one.name)} ({kind})", AT_START)
     return value

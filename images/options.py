@@ -84,10 +84,8 @@ def _row(commands: str, option: str, metavar: str | None, text: str, **settings:
 
 def _of_field(one: dataclasses.Field[Any], default: object = None) -> tuple[set[str], str, Any]:
     """Return the row of an option that is declared as a field; where nothing is typed its value is the default."""
-    rest, takes = one.metadata, kind_of(one)
-    settings: dict[str, Any] = {"default": default}
-    settings |= KINDS.get(takes, {})
-    settings |= {"choices": rest["choices"]} if rest["choices"] else {}
+    rest, kind = one.metadata, KINDS.get(kind_of(one), {})
+    settings = {"default": default, **kind, **({"choices": rest["choices"]} if rest["choices"] else {})}
     return _row(rest["commands"], f"--{option_key(one.name)}", rest["metavar"], rest["help"], **settings)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 # Bytes of a name, which is NAME_MAX of Linux, and of a path, for which PATH_MAX leaves room below a store of any place.
 LONGEST_PART, LONGEST = 255, 3000
@@ -53,8 +52,7 @@ def below_root(path: str) -> str:
 # A lock is held to them where it is read: a word that begins with a hyphen would be an option of uv.
 
 
-@dataclass(frozen=True)
-class Grammar:
+class Grammar(NamedTuple):
     """What a word is, as pydantic is told where it reads one: whoever only names the word does without pydantic."""
 
     pattern: str

@@ -129,39 +129,39 @@ def test_an_option_is_of_the_commands_that_it_names(one: Field[Any]) -> None:
     assert taking == {*one.metadata["commands"].split()}
 
 
-# Variables of an image that the user names.
-
-
 @pytest.mark.parametrize(
-    ("typed", "lines"),
+    ("name", "typed", "lines"),
     [
-        (["KERAS_BACKEND=torch"], ("KERAS_BACKEND=torch",)),
-        (["b=2 = 3", "A=", "b=2 = 3"], ("A=", "b=2 = 3")),
-        (["TOKENIZERS_PARALLELISM=false", "KEYS=1"], ("KEYS=1", "TOKENIZERS_PARALLELISM=false")),
+        ("env", ["KERAS_BACKEND=torch"], ("KERAS_BACKEND=torch",)),
+        ("env", ["b=2 = 3", "A=", "b=2 = 3"], ("A=", "b=2 = 3")),
+        ("env", ["TOKENIZERS_PARALLELISM=false", "KEYS=1"], ("KEYS=1", "TOKENIZERS_PARALLELISM=false")),
+        ("no_import", ["keras", "Absl_Py", "absl-py"], ("absl-py", "keras")),
     ],
 )
-def test_each_variable_is_there_once_and_in_one_order(typed: Sequence[str], lines: Sequence[str]) -> None:
-    assert content.read_variables(typed) == lines
-    assert [f"{name}={value}" for name, value in content.parse_variables(lines).items()] == [*lines]
+def test_each_text_is_there_once_and_in_one_order(name: str, typed: Sequence[str], lines: Sequence[str]) -> None:
+    request = read_request(parse_words("build", [f"--{option_key(name)}={text}" for text in typed]))
+
+    assert request.content == {name: lines}
 
 
 @pytest.mark.parametrize(
     ("typed", "fact", "value"),
     [
-        (["KERAS_BACKEND"], "not a variable", "KERAS_BACKEND"),
-        (["=1"], "not a variable", "=1"),
-        (["2A=1"], "not a variable", "2A=1"),
-        (["A=1", "A=2"], "two values", "A: 1 and 2"),
-        (["HF_TOKEN=x"], "a secret", "HF_TOKEN"),
-        (["wandb_api_key=x"], "a secret", "wandb_api_key"),
-        (["MyPassword=1234"], "a secret", "MyPassword"),
-        (["INDEX=https://me:hunter@h/simple"], "a secret", "INDEX"),
-        (["HUB=hf_" + "a" * 34], "a secret", "HUB"),
-        *([[f"{name}=x"], "sets that variable itself", name] for name in ("PYTHONPATH", *ENVIRONMENT)),
+        (["--no-import=keras==3"], "not the name of a package", "keras==3"),
+        (["--env=KERAS_BACKEND"], "not a variable", "KERAS_BACKEND"),
+        (["--env==1"], "not a variable", "=1"),
+        (["--env=2A=1"], "not a variable", "2A=1"),
+        (["--env=A=1", "--env=A=2"], "two values", "A: 1 and 2"),
+        (["--env=HF_TOKEN=x"], "a secret", "HF_TOKEN"),
+        (["--env=wandb_api_key=x"], "a secret", "wandb_api_key"),
+        (["--env=MyPassword=1234"], "a secret", "MyPassword"),
+        (["--env=INDEX=https://me:hunter@h/simple"], "a secret", "INDEX"),
+        (["--env=HUB=hf_" + "a" * 34], "a secret", "HUB"),
+        *(([f"--env={name}=x"], "sets that variable itself", name) for name in ("PYTHONPATH", *ENVIRONMENT)),
     ],
 )
-def test_what_cannot_be_a_variable_of_an_image_is_refused(typed: Sequence[str], fact: str, value: str) -> None:
+def test_what_cannot_be_in_an_image_is_refused(typed: Sequence[str], fact: str, value: str) -> None:
     with pytest.raises(UserFault, match=fact) as caught:
-        content.read_variables(typed)
+        read_request(parse_words("build", typed))
 
     assert caught.value.value == value and "hf_" not in str(caught.value) and "hunter" not in str(caught.value)

@@ -44,21 +44,11 @@ def test_of_torch_a_release_is_taken_whichever_build_is_typed(typed: str, releas
     assert (request.torch, bool(request.notes)) == (release, is_said)
 
 
-def test_what_may_be_typed_more_than_once_has_one_order() -> None:
-    words = ["--env", "B=1", "--no-import", "Absl_Py", "--env", "A=2", "--no-import", "absl-py"]
-
-    request = read_request(parse_words("build", words))
-
-    assert request.content == {"env": ("A=2", "B=1"), "no_import": ("absl-py",)}
-    with pytest.raises(UserFault, match="not the name of a package"):
-        read_request(parse_words("build", ["--no-import", "keras==3"]))
-
-
 def test_every_name_is_whole() -> None:
     assert read_names(parse_words("build", ["--tag", "x", "--tag", "host:5000/y:1"])) == ["x:latest", "host:5000/y:1"]
 
 
-@pytest.mark.parametrize("name", [one.name for one in content.FIELDS if content.is_free_text(one)])
+@pytest.mark.parametrize("name", [one.name for one in content.FIELDS])
 @pytest.mark.parametrize("text", ["", "a\nb", "TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345678"])
 def test_each_text_that_goes_into_an_image_is_read_first(name: str, text: str) -> None:
     """Also that of an option to come."""

@@ -74,8 +74,6 @@ def without_places(lock: Lock) -> Lock:
     [
         {},
         {"module": MODULE, "backend": "ccl", "artifacts": (*locks.lock().artifacts, BINDINGS)},
-        {"module": MODULE},  # a line of torch that has bindings, and gloo was asked for
-        {"bindings_index": "https://host/x"},
         {"platform": ARM64, "twin": (locks.TINI,)},
         {"user_packages": OWN, "artifacts": WITH_PEFT},
         {"user_files": FILES},
@@ -310,7 +308,6 @@ WITH_EXAMPLES = locks.lock(examples=Examples("examples.tar", "2" * 64))
             Request(user_packages=("peft==2",)),
             ["peft==2, but the lock has ", "peft==1", "protobuf<7"],
         ),
-        (locks.lock(), Request(examples="here"), ["--examples here, but the lock has none"]),
         (WITH_EXAMPLES, Request(examples="none"), ["--examples none, but the lock has some"]),
         (
             locks.lock(),
