@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, fields, is_dataclass
+from contextlib import nullcontext
+from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images import content
-from images.content import FIELDS, option_key
+from images.content import FIELDS, Content, option, option_key
 from images.context import Settings
 from images.host.errors import UserFault
 from images.layers.entrypoint_layer import ENVIRONMENT
@@ -33,6 +34,7 @@ READ: Mapping[object, st.SearchStrategy[Any]] = {
     content.read_variables: st.sampled_from([("A=",), ("A=1", "B= 2 = 3"), ("KERAS_BACKEND=torch",)]),
     content.read_projects: st.sampled_from([("torch",), ("torch", "transformers"), ("transformers",)]),
 }
+TOKEN = "x hf_" + "a" * 34
 HINTS = get_type_hints(Lock, include_extras=True)
 
 
@@ -127,6 +129,36 @@ def test_an_option_is_of_the_commands_that_it_names(one: Field[Any]) -> None:
     taking = {command for command in COMMANDS if f"--{option_key(one.name)}" in parser(command).format_help()}
 
     assert taking == {*one.metadata["commands"].split()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneOfEach(Content):
+    """Options of the kinds that an image may have."""
+
+    switch: bool = option(False, "x")
+    number: int | None = option(None, "x", "N")
+    text: str | None = option(None, "x", "TEXT")
+    texts: tuple[str, ...] | None = option(None, "x", "TEXT")
+    choice: int | None = option(None, "x", "N", choices=(1, 9))
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "there", "is_typed"),
+    [
+        ("switch", True, True, True), ("switch", True, 1, False), ("switch", True, "yes", False),
+        ("switch", True, None, False), ("number", 7, 7, True), ("number", 0, 0, False), ("number", 7, "7", False),
+        ("text", "a b", "a b", True), ("text", "a\nb", "a\nb", False), ("text", TOKEN, TOKEN, False),
+        ("texts", ("b", "a"), ["b", "a"], True), ("texts", ("a", TOKEN), ["a", TOKEN], False),
+        ("choice", 9, 9, True), ("choice", 2, 2, False), ("choice", None, None, True),
+    ],
+)  # fmt: skip
+def test_a_lock_has_what_can_be_typed(
+    monkeypatch: pytest.MonkeyPatch, name: str, read: Any, there: object, *, is_typed: bool
+) -> None:
+    monkeypatch.setattr(content, "FIELDS", [one for one in fields(OneOfEach) if one.name == name])
+
+    with nullcontext() if is_typed else pytest.raises((ValueError, UserFault), match=r"nothing that|a secret"):
+        content.require_written(OneOfEach(**{name: read}), {name: there})
 
 
 @pytest.mark.parametrize(

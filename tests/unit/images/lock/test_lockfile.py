@@ -230,6 +230,7 @@ def at(url: str) -> list[dict[str, Any]]:
         (f"{OURS}/glibc", "two", "damaged", "glibc"),
         (f"{OURS}/module", "../x", "damaged", "module"),
         (f"{OURS}/index", "--index-url=http://evil", "damaged", "index"),
+        (f"{OURS}/find-links", "--find-links=/", "damaged", "find_links"),
         (f"{OURS}/torch", "2.13.0\n--index-url http://evil", "damaged", "torch"),
         (f"{OURS}/source-only", [{"name": 'a"\n[pip]', "version": "1", "requires": []}], "damaged", "source_only"),
         (f"{OURS}/user-packages", {"requirements": ["a b"], "names": []}, "damaged", "a b"),
