@@ -89,15 +89,12 @@ def parse_variables(lines: Iterable[str]) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")  # PyPA, "Names and normalization"
-
-
 def read_projects(typed: Iterable[str]) -> tuple[str, ...]:
     """Return the names of packages as a lock has them, each once; raise UserFault for what is none."""
     from packaging.utils import canonicalize_name  # --help does without
 
     for name in typed:
-        if not PROJECT.fullmatch(name):
+        if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", name):  # PyPA, "Names and normalization"
             raise UserFault("that is not the name of a package", name, "--no-import with the name of a package alone")
     return tuple(sorted({canonicalize_name(name) for name in typed}))
 

@@ -14,6 +14,7 @@ from images.content import EVERY, LINES, NAMES, kind_of, option_key
 from images.context import Settings
 from images.host.errors import UserFault, require_text
 from images.oci import reference
+from images.plan import user_files
 from images.plan.plan import REQUESTED, Request, is_named
 from images.platforms import PLATFORMS, Platform, platform_of
 
@@ -170,7 +171,7 @@ def read_request(options: argparse.Namespace) -> Request:
 
     Raises UserFault when the base or a name of the image cannot be one, or requirements or files cannot be read.
     """
-    from images.plan import requirements, user_files  # --help does without
+    from images.plan import requirements  # --help does without
 
     tag = next(iter(read_names(options)), None)
     if not is_named(options.base):

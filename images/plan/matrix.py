@@ -28,9 +28,8 @@ FIRST = (
     "platform", "torch", "transformers", "python", "base", "glibc", "backend", "bindings", "module", "ipex", "intel",
 )  # fmt: skip
 USUAL = asdict(Content())
-DECIDED = dict.fromkeys(
-    (*FIRST, *(one.name for one in fields(Plan) if one.metadata.get("shown", one.name not in USUAL)))
-)
+SHOWN = [one.name for one in fields(Plan) if one.metadata.get("shown", one.name not in USUAL)]
+DECIDED = dict.fromkeys((*FIRST, *SHOWN))
 # What `list --json` says of a row of the table, beside what is made of it.
 OF_TORCH = {"version", "released", "python", "backend", "bindings", "ipex", "notes", "source"}
 OF_ERA = {"era", "python", "torch", "accelerate", "ccl", "flags", "source"}

@@ -6,14 +6,11 @@ import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from images.content import EVERY, Content, Value, option
 from images.foreign.paths import Address, Backend, Line, Minor, Module, Release, Word
+from images.plan.user_files import UserFile
 from images.platforms import PLATFORMS, Platform
-
-if TYPE_CHECKING:  # --help does without
-    from images.plan.user_files import UserFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +107,7 @@ def tag_of(pins: Pins, files: Iterable[UserFile] = ()) -> str:
 
     With files of the user's own it is named after them, too: another image has the name without.
     """
-    from images.store.store import key_of
+    from images.store.store import key_of  # --help does without
 
     suffix = "" if pins.platform == PLATFORMS[0] else f"-{pins.platform.architecture}"
     contents = [astuple(one) for one in files]
