@@ -130,7 +130,9 @@ def answer(command: Command, options: Options, facts: Facts) -> int:
     from multinode_image.commands.doctor import doctor  # as in `run`
 
     facts, launcher = drop_inherited(facts), find_launcher(facts.environ)
-    return doctor(command, lambda each: plan_ahead(detect_situation(each, facts, launcher, options.nproc), facts))
+    return doctor(
+        command, lambda training: plan_ahead(detect_situation(training, facts, launcher, options.nproc), facts)
+    )
 
 
 def plan_ahead(situation: Situation, facts: Facts) -> Plan:

@@ -75,7 +75,7 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
         program = program._replace(defaults=(*program.defaults, runs))
     places = note_places(situation, program, overlay(environ, caches), facts)
     if command.kind == SCRIPT and not world.rank:  # of a task all places are said
-        places += [f"{each.why}: downloads go to {each.value}" for each in caches if each.name == "HF_HOME"]
+        places += [f"{setting.why}: downloads go to {setting.value}" for setting in caches if setting.name == "HF_HOME"]
     if situation.role.trains and not world.local_rank:
         parts = find_closed(list_caches(overlay(environ, caches), facts.stack.transformers).values(), can_write)
         places += [explain_closed("a part of the cache cannot be written", path).note for path in parts]
@@ -189,7 +189,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
             *tuned.notes,
             *ahead.notes,
         ],
-        reasons={each.name: each.why for each in [*forced, *defaults]},
+        reasons={setting.name: setting.why for setting in [*forced, *defaults]},
         batch=read_batch(program.arguments) if command.trains else None,
         run=ahead.run,
         arguments=program.arguments,
@@ -214,9 +214,9 @@ def choose_variables(
         *(set_unread_variables(environ, situation.nproc) if situation.must_be_asked else []),
         *ahead.program.forced,
     ]
-    of_image = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
-    defaults = [*(each for each in usual if each.name not in of_image), *ahead.program.defaults]
-    if CORES in {each.name for each in defaults} or (environ.get(LOGS) and situation.role.is_torchrun):
+    of_image = {setting.name for setting in sourced} | (environ.keys() - without_image(environ, stack).keys())
+    defaults = [*(setting for setting in usual if setting.name not in of_image), *ahead.program.defaults]
+    if CORES in {setting.name for setting in defaults} or (environ.get(LOGS) and situation.role.is_torchrun):
         defaults.append(Setting("PYTHON_EXEC", RANK_PROGRAM, "a rank of torchrun reads what is handed to it first"))
     return forced, defaults
 
@@ -265,10 +265,10 @@ def assemble(
     name = identity.preload or next((part for part in parts if "libnss_wrapper" in part), None)
     if name:
         yours = [part for part in parts if part != name]
-        preloads = next((each.value for each in defaults if each.name == "LD_PRELOAD"), "")
+        preloads = next((setting.value for setting in defaults if setting.name == "LD_PRELOAD"), "")
         mine = [part for part in preloads.split(":") if part and part != name]
         before["LD_PRELOAD"] = ":".join([*yours, name])
-        defaults = [each for each in defaults if each.name != "LD_PRELOAD"]
+        defaults = [setting for setting in defaults if setting.name != "LD_PRELOAD"]
         forced = [*forced, Setting("LD_PRELOAD", ":".join([*(yours or mine), name]), "the name of this user")]
     prepared = prepare(before, forced, defaults, removed)
     return prepared._replace(added={**identity.variables, **prepared.added})

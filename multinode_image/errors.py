@@ -58,8 +58,8 @@ class Refusal(Exception):
 def one_row(text: str) -> str:
     """Return a text as one row of a log, with escapes for what would end it or move the cursor of a terminal."""
     return "".join(
-        each if each.isprintable() or each == "\t" else each.encode("unicode_escape", "surrogatepass").decode()
-        for each in text
+        char if char.isprintable() or char == "\t" else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in text
     )
 
 
@@ -67,7 +67,7 @@ def list_causes(error: BaseException) -> list[BaseException]:
     """List an error and those that it came from, as a traceback does: `from None` hides what was before."""
     causes: list[BaseException] = []
     now: BaseException | None = error
-    while now is not None and not any(now is each for each in causes):
+    while now is not None and not any(now is cause for cause in causes):
         causes.append(now)
         now = now.__cause__ or (None if now.__suppress_context__ else now.__context__)
     return causes

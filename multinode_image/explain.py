@@ -44,8 +44,8 @@ def one_line(plan: Plan) -> str:
     threads = environ.get("OMP_NUM_THREADS", "")
     parts = [describe_place(plan)]
     if threads:
-        each = " each" if (world.local_size or 1) > 1 and world.rank is None else ""
-        parts.append(f"{threads} thread{'' if threads == '1' else 's'}{each}")
+        suffix = " each" if (world.local_size or 1) > 1 and world.rank is None else ""
+        parts.append(f"{threads} thread{'' if threads == '1' else 's'}{suffix}")
     if plan.situation.meets_others:
         interface = environ.get("GLOO_SOCKET_IFNAME", "")
         parts.append(f"{plan.backend} on {interface}" if interface else plan.backend)
@@ -55,19 +55,19 @@ def one_line(plan: Plan) -> str:
 
 def describe_place(plan: Plan) -> str:
     """Return which rank of how many this process is, or which ranks it starts."""
-    world, each = plan.world, plan.world.local_size or 1
+    world, here = plan.world, plan.world.local_size or 1
     if world.rank is not None:
         nodes = f" on {world.nodes[1]} nodes" if world.several_nodes else ""
         return f"rank {world.rank} of {world.size}{nodes}, started by {world.launcher}"
     if not plan.situation.meets_others:
         return "alone" if world.launcher == ALONE else f"one process, in a pod or node of {world.launcher}"
     if not world.several_nodes:
-        return f"{each} ranks on this node"
+        return f"{here} ranks on this node"
     if world.node_rank is None:
         low, high = world.nodes
-        return f"one of {low if low == high else f'{low} to {high}'} nodes, {count(each, 'rank')} here"
-    first = world.node_rank * each
-    ranks = f"rank {first}" if each == 1 else f"ranks {first} to {first + each - 1}"
+        return f"one of {low if low == high else f'{low} to {high}'} nodes, {count(here, 'rank')} here"
+    first = world.node_rank * here
+    ranks = f"rank {first}" if here == 1 else f"ranks {first} to {first + here - 1}"
     return f"node {world.node_rank} of {world.nodes[1]}, {ranks} of {world.size_text}"
 
 
@@ -96,8 +96,8 @@ def describe_batch(plan: Plan) -> str:
     low, high = plan.world.sizes
     if plan.batch is None or high < 2:
         return ""
-    each = plan.batch
-    return f", effective batch {low * each}" + ("" if low == high else f" to {high * each}")
+    batch = plan.batch
+    return f", effective batch {low * batch}" + ("" if low == high else f" to {high * batch}")
 
 
 def short(value: str) -> str:

@@ -212,12 +212,12 @@ def copy_streams(path: str) -> Iterator[None]:
 
 def start_copy(path: str, number: int) -> subprocess.Popen[bytes]:
     """Put a process between a stream and what it goes to, which no signal to its group ends."""
-    before = {each: signal.signal(each, signal.SIG_IGN) for each in ENDING}
+    before = {signum: signal.signal(signum, signal.SIG_IGN) for signum in ENDING}
     try:
         copy = subprocess.Popen(["tee", "--append", path], stdin=subprocess.PIPE, stdout=number)
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
     assert copy.stdin is not None
     os.dup2(copy.stdin.fileno(), number)
     copy.stdin.close()

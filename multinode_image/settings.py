@@ -26,7 +26,7 @@ class Prepared(NamedTuple):
 
 def overlay(environ: Mapping[str, str], settings: Iterable[Setting]) -> dict[str, str]:
     """Return an environment with these variables over its own."""
-    return {**environ, **{each.name: each.value for each in settings}}
+    return {**environ, **{setting.name: setting.value for setting in settings}}
 
 
 OURS = "MULTINODE_"
@@ -106,10 +106,10 @@ def prepare(
     """
     left_out = {name: environ[name] for name in removed if name in environ}
     environ = {name: value for name, value in environ.items() if name not in left_out}
-    decided = {each.name for each in forced}
-    defaults = [each for each in defaults if each.name not in decided]
-    kept = {each.name: environ[each.name] for each in defaults if environ.get(each.name)}
-    added = {each.name: each.value for each in (*forced, *defaults) if each.name not in kept}
+    decided = {setting.name for setting in forced}
+    defaults = [setting for setting in defaults if setting.name not in decided]
+    kept = {setting.name: environ[setting.name] for setting in defaults if environ.get(setting.name)}
+    added = {setting.name: setting.value for setting in (*forced, *defaults) if setting.name not in kept}
     before = {**left_out, **{name: environ[name] for name in added if environ.get(name)}}
     marks = {MARK: write_list(added), **({BEFORE: write_list(before)} if before else {})}
     return Prepared({**environ, **added, **marks}, added, kept)
