@@ -188,7 +188,7 @@ def find_job(environ: Mapping[str, str], variables: tuple[str, ...]) -> str:
     """Return what only the ranks of a job share, up to a `#`, behind which is a node; empty without one."""
     for name, *others in (names.split(".") for names in variables):
         if environ.get(name):
-            values = [environ[name].partition("#")[0], *(environ[each] for each in others if environ.get(each))]
+            values = [environ[name].partition("#")[0], *(environ[other] for other in others if environ.get(other))]
             return f"{name}={'.'.join(values)}"
     return ""
 

@@ -19,22 +19,22 @@ from multinode_image.world.table import LAUNCHERS, SCHEDULERS
 from multinode_image.world.torchrun import parse_nodes
 
 # What launchers and schedulers call how many there are, which of them this one is, and who they are.
-STARTED = [each.names for each in LAUNCHERS if isinstance(each, RankLauncher)]
-NAMES = [*STARTED, *(each.names for each in SCHEDULERS)]
-NODES = [each for each in LAUNCHERS if isinstance(each, NodeLauncher)]
-COUNTS = [*(name for each in NAMES for name in (each.size, *each.nodes)), *(each.nodes for each in NODES)]
+STARTED = [launcher.names for launcher in LAUNCHERS if isinstance(launcher, RankLauncher)]
+NAMES = [*STARTED, *(scheduler.names for scheduler in SCHEDULERS)]
+NODES = [launcher for launcher in LAUNCHERS if isinstance(launcher, NodeLauncher)]
+COUNTS = [*(name for names in NAMES for name in (names.size, *names.nodes)), *(launcher.nodes for launcher in NODES)]
 SIZES = "|".join(name for name in COUNTS if name)
-RANKS = "|".join(each.rank for each in NAMES if each.rank)
+RANKS = "|".join(names.rank for names in NAMES if names.rank)
 HOSTLISTS = [
-    *(translate(each.hosts) for each in LAUNCHERS if each.hosts),
-    *(name for each in SCHEDULERS for name in each.hosts),
+    *(translate(launcher.hosts) for launcher in LAUNCHERS if launcher.hosts),
+    *(name for scheduler in SCHEDULERS for name in scheduler.hosts),
 ]
 LISTS = "|".join(HOSTLISTS)
 MARKS = {name: re.compile(text) for scheduler in SCHEDULERS for name, text in scheduler.marks.items()}
 # What counts the nodes of an allocation, or the slots of an mpirun, and not the processes that were started there; and
 # what counts these, although it has the same beginning.
 ALLOCATES = tuple(scheduler.prefix for scheduler in SCHEDULERS if scheduler.allocates)
-COUNTS_STARTED = {each.size for each in STARTED}
+COUNTS_STARTED = {names.size for names in STARTED}
 # How many there are, from two on: of any launcher, and as in NNODES, SLURM_JOB_NUM_NODES, N_TASKS.
 IS_COUNT = re.compile(
     rf"{SIZES}|"
@@ -108,14 +108,14 @@ def says_several(name: str, text: str) -> bool:
 def numbers_one(name: str, environ: Mapping[str, str]) -> bool:
     """Return whether a variable and another one with the same beginning say which of several this is."""
     if (index := IS_INDEX.fullmatch(name)) and whole(environ[name]) is not None:
-        beside = [each for each in environ if each.startswith(index[1]) and environ[each].strip()]
-        counted = any(IS_COUNT.fullmatch(each) and whole(environ[each]) for each in beside)
-        return not counted and any(LEADS.fullmatch(each, index.end(1)) for each in beside)
+        beside = [other for other in environ if other.startswith(index[1]) and environ[other].strip()]
+        counted = any(IS_COUNT.fullmatch(other) and whole(environ[other]) for other in beside)
+        return not counted and any(LEADS.fullmatch(other, index.end(1)) for other in beside)
     match, count = IS_COUNT_BESIDE.fullmatch(name), whole(environ[name]) or 0
     if match is None or "LOCAL_" in name or count < 2:
         return False
-    beside = [each for each in environ if each.startswith(match[1]) and BESIDE.fullmatch(each, match.end(1))]
-    return any((place := whole(environ[each])) is not None and place < count for each in beside)
+    beside = [other for other in environ if other.startswith(match[1]) and BESIDE.fullmatch(other, match.end(1))]
+    return any((place := whole(environ[other])) is not None and place < count for other in beside)
 
 
 def lists_several(text: str) -> bool:
@@ -127,7 +127,7 @@ def lists_several(text: str) -> bool:
     except ValueError:
         return False
     lists = [value for keys, value in rows if isinstance(value, list) and not set(keys).isdisjoint(HOSTS)]
-    hosts = {host for each in lists for host in each if isinstance(host, str)}
+    hosts = {host for values in lists for host in values if isinstance(host, str)}
     return len(hosts) > 1 and any(
         value in hosts and not FIRST.fullmatch(keys[-1])
         if isinstance(value, str)
@@ -138,11 +138,11 @@ def lists_several(text: str) -> bool:
 
 def walk(value: Mapping[str, object], *above: str) -> Iterator[tuple[tuple[str, ...], object]]:
     """Yield what is in an object of JSON, and in the objects in it, with the keys that lead there."""
-    for key, each in value.items():
-        if isinstance(each, dict):
-            yield from walk(each, *above, key)
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            yield from walk(inner, *above, key)
         else:
-            yield (*above, key), each
+            yield (*above, key), inner
 
 
 def is_first_of_many(environ: Mapping[str, str]) -> bool:

@@ -118,13 +118,13 @@ def start_by_mpirun(names: Names, set_master: str) -> RankLauncher:
 
     On not all nodes of an allocation mpirun may have put ranks.
     """
-    around = [each.names for each in SCHEDULERS]
+    around = [scheduler.names for scheduler in SCHEDULERS]
     names = names._replace(
-        local_rank=(*names.local_rank, *(name for each in around for name in each.local_rank)),
-        local_size=(*names.local_size, *(name for each in around for name in each.local_size)),
-        job=(*names.job, *(name for each in around for name in each.job)),
+        local_rank=(*names.local_rank, *(name for outer in around for name in outer.local_rank)),
+        local_size=(*names.local_size, *(name for outer in around for name in outer.local_size)),
+        job=(*names.job, *(name for outer in around for name in outer.job)),
     )
-    return RankLauncher(MPI, names, tuple(name for each in around for name in each.nodes), set_master=set_master)
+    return RankLauncher(MPI, names, tuple(name for outer in around for name in outer.nodes), set_master=set_master)
 
 
 def start_by_mpirun_like(prefix: str, set_master: str) -> RankLauncher:
@@ -153,11 +153,11 @@ MPIS = (
 # The tasks that schedulers have started by their own command. Flux may run in a step of Slurm, whose variables tasks of
 # Flux had as well until 0.51 (flux-framework/flux-core#5203).
 TASKS = tuple(
-    RankLauncher(each.kind, each.names, count_here=each.count_here, set_master=each.set_master)
-    for each in SCHEDULERS
-    if each.kind
+    RankLauncher(scheduler.kind, scheduler.names, count_here=scheduler.count_here, set_master=scheduler.set_master)
+    for scheduler in SCHEDULERS
+    if scheduler.kind
 )
-SLURM_TASK = next(each for each in TASKS if each.kind == SLURM)
+SLURM_TASK = next(launcher for launcher in TASKS if launcher.kind == SLURM)
 # torchrun's workers. By hand, or as in Azure ML, the variables may lack some.
 TORCHRUN_RANK = RankLauncher(
     TORCHRUN_WORKER,
@@ -319,12 +319,18 @@ def read_place(environ: Mapping[str, str], launcher: Launcher) -> World:
 
 def check_places(environ: Mapping[str, str], kind: str) -> None:
     """Raise Refusal if variables of several launchers of a kind, such as another MPI, give this process two places."""
-    ranks = [each for each in LAUNCHERS if isinstance(each, RankLauncher) and each.started and each.kind == kind]
-    found = {
-        each.names[:2]: [environ.get(name, "") for name in each.names[:2]] for each in ranks if each.proves(environ)
+    launchers = [
+        launcher
+        for launcher in LAUNCHERS
+        if isinstance(launcher, RankLauncher) and launcher.started and launcher.kind == kind
+    ]
+    places = {
+        launcher.names[:2]: [environ.get(name, "") for name in launcher.names[:2]]
+        for launcher in launchers
+        if launcher.proves(environ)
     }
-    if len({tuple(map(whole, place)) for place in found.values()}) > 1:
-        value = ", ".join(f"{rank}={place[0]} {size}={place[1]}" for (rank, size), place in found.items())
-        ways = ", or ".join(f"unset {rank} {size}" for rank, size in found)
+    if len({tuple(map(whole, place)) for place in places.values()}) > 1:
+        value = ", ".join(f"{rank}={place[0]} {size}={place[1]}" for (rank, size), place in places.items())
+        ways = ", or ".join(f"unset {rank} {size}" for rank, size in places)
         remedy = f"unset the pair that an outer launcher has left: {ways}"
         raise Refusal("two launchers give this process different places", value, remedy)

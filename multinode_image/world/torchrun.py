@@ -292,13 +292,13 @@ def prepare_restarts(world: World, environ: Mapping[str, str]) -> list[Setting]:
 
 def make_command(world: World, environ: Mapping[str, str], torch: str) -> list[str]:
     """Return torchrun with the options that it cannot read from variables, or reads wrongly; torch: its version."""
-    each = [TORCHRUN, "--nproc_per_node", str(world.local_size)]
+    command = [TORCHRUN, "--nproc_per_node", str(world.local_size)]
     if world.launcher != TORCHRUN:
-        return [TORCHRUN, *meet_here(torch), *each[1:]]
+        return [TORCHRUN, *meet_here(torch), *command[1:]]
     if environ.get(ENDPOINT):
-        return each if environ.get(BACKEND) else [*each, "--rdzv_backend", "c10d"]
+        return command if environ.get(BACKEND) else [*command, "--rdzv_backend", "c10d"]
     nodes = ["--nnodes", str(world.nodes[1]), "--node_rank", str(world.node_rank or 0)]
-    return [*each, *nodes, "--master_addr", str(world.master), "--master_port", str(world.port)]
+    return [*command, *nodes, "--master_addr", str(world.master), "--master_port", str(world.port)]
 
 
 def meet_here(torch: str) -> list[str]:
@@ -318,7 +318,7 @@ def find_torchrun(environ: Mapping[str, str]) -> str:
     # Its directory may be written in several ways; a program that found itself would start itself for ever.
     front = os.path.realpath(FRONT)
     places = environ.get("PATH", os.defpath).split(os.pathsep)
-    path = os.pathsep.join(each for each in places if os.path.realpath(each) != front)
+    path = os.pathsep.join(place for place in places if os.path.realpath(place) != front)
     program = which(TORCHRUN, {"PATH": path})
     if program is None:
         raise Refusal("there is no torchrun", path, "pip install torch", EXIT_OUTSIDE)
