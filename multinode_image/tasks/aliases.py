@@ -66,7 +66,7 @@ ALIASES = {TRAINER: (*OF_TRAINER, *MOVED), ACCELERATE: MOVED, OTHER: ()}
 def list_names(name: str) -> tuple[str, ...]:
     """Return the names of a flag of the Trainer in all releases, the given one first."""
     sides = [(row.old, row.new) for row in OF_TRAINER if name in (row.old, row.new) and not row.lacking]
-    return tuple(dict.fromkeys([name, *(each for pair in sides for each in pair if each and "=" not in each)]))
+    return tuple(dict.fromkeys([name, *(alias for pair in sides for alias in pair if alias and "=" not in alias)]))
 
 
 class Flag(NamedTuple):

@@ -104,7 +104,7 @@ def read_program(command: Command, stack: Stack, environ: Mapping[str, str], wor
     else:
         program = Program(command.line, [], {})
     # What the environment has already is the image's, not the user's.
-    new = tuple(each for each in program.defaults if environ.get(each.name) != each.value)
+    new = tuple(default for default in program.defaults if environ.get(default.name) != default.value)
     return program._replace(defaults=new)
 
 
@@ -157,9 +157,9 @@ def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: b
     flags = [*left, *translated.flags]
     # Flags that were left out are known by the names that were typed.
     arguments = {**name_flags(given), **name_flags(flags)}
-    own = (ON_CPU,) if task.kind == ACCELERATE else ()
+    settings = (ON_CPU,) if task.kind == ACCELERATE else ()
     notes = [*translated.notes, *describe_batches(task, left)]
-    return Program([script, *join_flags(flags)], notes, arguments, defaults=own)
+    return Program([script, *join_flags(flags)], notes, arguments, defaults=settings)
 
 
 def adapt(given: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:

@@ -110,15 +110,15 @@ def choose_defaults(defaults: list[Flag], typed: Mapping[str, str], task: Task, 
 
 def is_senseless(name: str, typed: Mapping[str, str], task: Task) -> bool:
     """Return whether a default makes no sense beside the flags that are typed, by their values."""
-    beside = next((UNLESS[each] for each in list_names(name) if each in UNLESS), ())
-    names = (*(other for each in beside for other in list_names(each)), *list_names(name)[1:])
-    if any(each in typed and not (each.startswith(("do_", "pad_")) and is_no(typed[each])) for each in names):
+    beside = next((UNLESS[alias] for alias in list_names(name) if alias in UNLESS), ())
+    names = (*(alias for flag in beside for alias in list_names(flag)), *list_names(name)[1:])
+    if any(flag in typed and not (flag.startswith(("do_", "pad_")) and is_no(typed[flag])) for flag in names):
         return True
     if name == "do_eval":  # most scripts end in "--do_eval requires a validation dataset", after minutes of tokenizing
         return "train_file" in typed and "validation_file" not in typed and not task.language_model
     if name == "model_name_or_path":
-        return (task.language_model or task.kind == OTHER) and any(each in typed for each in SCRATCH)
-    return name == "source_prefix" and any(is_other(usual, typed.get(each)) for each, usual in OF_PREFIX.items())
+        return (task.language_model or task.kind == OTHER) and any(flag in typed for flag in SCRATCH)
+    return name == "source_prefix" and any(is_other(usual, typed.get(flag)) for flag, usual in OF_PREFIX.items())
 
 
 def is_other(usual: str, value: str | None) -> bool:
@@ -136,7 +136,7 @@ OF_CIFAR10 = ("image-classification-no-trainer", "mae", "mim", "mim-no-trainer")
 
 def check_arguments(task: Task, arguments: Mapping[str, object]) -> None:
     """Raise Refusal for arguments with which a task would train with other data."""
-    flag = next((each for each in ("train_dir", "validation_dir") if arguments.get(each)), None)
+    flag = next((name for name in ("train_dir", "validation_dir") if arguments.get(name)), None)
     if flag and task.name in OF_CIFAR10 and not arguments.get("dataset_name"):
         remedy = f"--dataset_name {arguments[flag]} in its place, which datasets loads as images"
         raise Refusal(f"the script of {task.name} does not load a directory", f"--{flag} {arguments[flag]}", remedy)

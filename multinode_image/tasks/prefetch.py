@@ -94,10 +94,10 @@ def list_wanted(
     metrics = fill(task.metrics, texts)[:1]
     if texts.get("version_2_with_negative", "False") != "False":  # of the scripts for squad alone
         metrics = [f"{name}_v2" for name in metrics]
-    for name, _, config in (each.partition(" ") for each in metrics):
+    for name, _, config in (metric.partition(" ") for metric in metrics):
         wanted.append(Wanted(METRIC, name, config or None, None, cache))
     wanted += [Wanted(NLTK, name) for name in task.nltk]
-    return [each for each in wanted if each.kind in (METRIC, NLTK) or not exists(each.name)]
+    return [entry for entry in wanted if entry.kind in (METRIC, NLTK) or not exists(entry.name)]
 
 
 def list_data(task: Task, texts: Mapping[str, str], source: str) -> list[tuple[str, str | None]]:
