@@ -60,7 +60,7 @@ def share(node: Node, ranks: int, place: int | None = None) -> Share:
     if place is not None and node.exclusive and ranks <= total:
         cores, ranks = cores[total * place // ranks : total * (place + 1) // ranks], 1
         most = len(cores)
-    spread = sum(not frozenset(cores).isdisjoint(each) for each in node.numa) > 1
+    spread = sum(not frozenset(cores).isdisjoint(domain) for domain in node.numa) > 1
     return Share(cores, most, ranks, spread)
 
 
@@ -257,4 +257,4 @@ def place_workers(context: Context, workers: int, mine: Share) -> str | None:
     if machine.physical // mine.ranks <= workers:
         return None
     shares = (share(node, mine.ranks, place % mine.ranks) for place in range(context.world.local_size or 1))
-    return ",".join(str(min(core)) for each in shares for core in each.cores[:workers])
+    return ",".join(str(min(core)) for part in shares for core in part.cores[:workers])

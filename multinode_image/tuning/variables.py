@@ -173,7 +173,7 @@ def settle_size(world: World, environ: Mapping[str, str]) -> list[Setting]:
 def find_node(world: World, environ: Mapping[str, str]) -> int:
     """Return which node a rank is on: as Slurm says, or where ranks of a node follow each other, or take turns."""
     node = environ.get("SLURM_NODEID", "") if world.launcher == SLURM else ""
-    rank, local, each = world.rank or 0, world.local_rank or 0, world.local_size or 1
+    rank, local, per_node = world.rank or 0, world.local_rank or 0, world.local_size or 1
     if node.isdigit():
         return int(node)
-    return rank % world.nodes[1] if (rank - local) % each else (rank - local) // each
+    return rank % world.nodes[1] if (rank - local) % per_node else (rank - local) // per_node
