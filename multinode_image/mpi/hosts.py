@@ -85,18 +85,18 @@ def find_hosts(typed: str | None, path: str | None, environ: Mapping[str, str]) 
     return hosts
 
 
-def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default: int) -> dict[str, int]:
+def place_ranks(hosts: list[Host], ranks: int | None, per_node: int | None, default: int) -> dict[str, int]:
     """Return the hosts that get ranks, and how many: --ppn, else its slots, else the default, one host after the other.
 
     -n limits them; where it is more than all slots, every host gets as many. The default is what fits the node where
     `launch` runs: the others are taken to be like it.
     """
-    room = {host.name: each or host.slots or default for host in hosts}
+    room = {host.name: per_node or host.slots or default for host in hosts}
     total = sum(room.values())
     if ranks is not None and ranks > total:
         even = -(-ranks // len(room))
-        if each is not None:
-            value = f"-n {ranks}, {len(room)} host(s) x {each}"
+        if per_node is not None:
+            value = f"-n {ranks}, {len(room)} host(s) x {per_node}"
             raise Refusal("there are more ranks than places for them", value, f"-n {total}, or --ppn {even}")
         room = dict.fromkeys(room, even)
     if (most := max(room.values())) > MOST_PROCESSES:

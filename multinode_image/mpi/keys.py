@@ -130,8 +130,8 @@ def write_client(keys: Keys, port: int) -> str:
 
     A host key made by `worker` is signed by the mounted key; the operator of MPIJob has sshd show that key itself.
     """
-    own = keys.public.strip()
-    write_private(f"{keys.directory}/known_hosts", f"@cert-authority * {own}\n* {own}\n")
+    key = keys.public.strip()
+    write_private(f"{keys.directory}/known_hosts", f"@cert-authority * {key}\n* {key}\n")
     lines = [
         "Host *",
         f"Port {port}",

@@ -122,7 +122,7 @@ OPTIONS = {
 # Any of these says that the user binds the ranks.
 PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST")
 # Hydra would read these and follow them rather than the machinefile.
-HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
+OF_HYDRA = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
 
 
 # How the variables begin of Intel's hydra, and of MPICH's, and how each names more arguments for ssh. An image has one
@@ -232,8 +232,9 @@ def reach(away: list[str], environ: Mapping[str, str], facts: Facts, timeout: in
     keys, port = find_keys(environ, directory), read_ssh_port(environ)
     config = write_client(keys, port)
     wait_for_hosts(away, Access(config, port, strip_preloads(environ), time.monotonic() + timeout), timeout)
-    own = own_address(away[0])
-    interface = name_interface(own) if own and ":" not in own else None  # hydra asks for that of an address of IPv4
+    address = own_address(away[0])
+    # Hydra asks for the interface of an address of IPv4.
+    interface = name_interface(address) if address and ":" not in address else None
     bootstrap = make_bootstrap_variables(environ, config, facts.root, interface)
     return {LAUNCHED: name_stack(facts.stack), **bootstrap}
 
@@ -253,10 +254,10 @@ def run_hydra(argv: list[str], environ: Mapping[str, str]) -> int:
         for hydra in started:
             hydra.terminate()
 
-    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(each, stop)
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, stop)
     signal.signal(signal.SIGALRM, lambda *_: started[0].kill() if started else None)
-    clean = {name: value for name, value in environ.items() if name not in (*HYDRA_S_OWN, WORD)}
+    clean = {name: value for name, value in environ.items() if name not in (*OF_HYDRA, WORD)}
     offer_place(clean)
     with subprocess.Popen(argv, env={**clean, SUPERVISED: "1"}) as hydra:
         started.append(hydra)

@@ -15,7 +15,7 @@ from multinode_image.processes import CAUGHT, run_child
 
 SSHD = "/usr/sbin/sshd"
 # What belongs to this process, not to the image or the job; a session has its own.
-OWN = ("_", "OLDPWD", "PWD", "SHLVL", "TERM")
+OF_SHELL = ("_", "OLDPWD", "PWD", "SHLVL", "TERM")
 NAME = re.compile("[A-Za-z0-9_]+")
 # sshd ends a session of 1000 variables, its own among them (openssh, misc.c, child_set_env).
 MOST = 900
@@ -72,7 +72,7 @@ def choose_variables(environ: Mapping[str, str]) -> tuple[dict[str, str], list[s
     Secret that was made of a file keeps the last one of it, and huggingface_hub drops it itself (_clean_token in
     utils/_auth.py). Raises Refusal where they are more than sshd takes.
     """
-    known = {name: value for name, value in sorted(environ.items()) if name not in OWN and NAME.fullmatch(name)}
+    known = {name: value for name, value in sorted(environ.items()) if name not in OF_SHELL and NAME.fullmatch(name)}
     known = {name: value.rstrip("\r\n") if value.endswith("\n") else value for name, value in known.items()}
     fit = {name: value for name, value in known.items() if "\n" not in value}
     if len(fit) > MOST:
