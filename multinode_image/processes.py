@@ -25,8 +25,16 @@ IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 PR_SET_PDEATHSIG = 1
 SI_KERNEL = 0x80  # sigaction(2): sent by the kernel, as for a key of the terminal
 # These cannot be caught, or are about the child itself.
-OWN = (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT)
-CAUGHT = tuple(sorted(signal.valid_signals() - set(OWN)))
+UNCAUGHT = (
+    signal.SIGKILL,
+    signal.SIGSTOP,
+    signal.SIGCHLD,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGCONT,
+)
+CAUGHT = tuple(sorted(signal.valid_signals() - set(UNCAUGHT)))
 
 
 def heed_sigterm() -> None:
