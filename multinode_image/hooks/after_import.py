@@ -32,8 +32,8 @@ class Finder:
         if name not in self.actions:
             return None
         behind = sys.meta_path[sys.meta_path.index(self) + 1 :]
-        found = (each.find_spec(name, path, target) for each in behind if hasattr(each, "find_spec"))  # type: ignore[arg-type]
-        spec = next((each for each in found if each is not None), None)
+        specs = (finder.find_spec(name, path, target) for finder in behind if hasattr(finder, "find_spec"))  # type: ignore[arg-type]
+        spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None:
             # A loader may be a class, which is that of all modules, or have no place for attributes.
             with contextlib.suppress(AttributeError, TypeError):
@@ -43,16 +43,16 @@ class Finder:
 
 def follow(loader: Any, name: str, act: Action) -> None:
     """Let a loader act once, after it has run the module of this name; what goes wrong then ends no import."""
-    run, own = loader.exec_module, vars(loader)
+    run, attributes = loader.exec_module, vars(loader)
 
     def run_and_act(module: Any) -> None:
-        own.pop("exec_module", None)
+        attributes.pop("exec_module", None)
         run(module)
         if getattr(module, "__name__", None) == name:
             with contextlib.suppress(Exception):
                 act(module)
 
-    own["exec_module"] = run_and_act
+    attributes["exec_module"] = run_and_act
 
 
 def say_silent(hook: str, error: Exception) -> None:

@@ -113,7 +113,7 @@ def main() -> None:
 def list_actions(users: str) -> dict[str, Callable[[Any], None]]:
     """Return the name of each module that something is done after, and what; users: the directory of users' files."""
     steps: dict[str, list[Callable[[Any], None]]] = {
-        name: [functools.partial(act, each) for each in row] for name, row in ROWS.items()
+        name: [functools.partial(act, action) for action in row] for name, row in ROWS.items()
     }
     with contextlib.suppress(OSError):  # hardly any image has one
         for file in sorted(os.listdir(users)):
@@ -141,9 +141,9 @@ def act_for_user(path: str, module: Any) -> None:
     """Do what a file of the user's says."""
     try:
         spec = util.spec_from_file_location(f"multinode_hooks.{os.path.basename(path)}", path)
-        own = util.module_from_spec(spec)  # type: ignore[arg-type]
-        spec.loader.exec_module(own)  # type: ignore[union-attr]
-        getattr(own, FUNCTION)(module)
+        hook = util.module_from_spec(spec)  # type: ignore[arg-type]
+        spec.loader.exec_module(hook)  # type: ignore[union-attr]
+        getattr(hook, FUNCTION)(module)
     except Exception as error:
         after_import.say_silent(path, error)
 

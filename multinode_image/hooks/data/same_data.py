@@ -142,15 +142,15 @@ def judge_rows(mine: Sequence[int], place: str, others: Mapping[int, Sequence[in
 
 def compare_order(name: str, chosen: Sequence[bytes | None]) -> None:
     """Compare what a split or a shuffle without a seed has chosen, part by part, if that is known."""
-    if all(each is not None for each in chosen):
+    if all(part is not None for part in chosen):
         place = place_script(sys._getframe(1))
-        digest = [zlib.crc32(each) for each in chosen if each is not None]
+        digest = [zlib.crc32(part) for part in chosen if part is not None]
         compare(name, digest, functools.partial(judge_order, name, place, digest))
 
 
 def judge_order(name: str, place: str, digest: Sequence[int], others: Mapping[int, Sequence[int]]) -> None:
     """End where another rank has split its data in another way, or has shuffled what ranks share by positions."""
-    unlike = [rank for rank, each in others.items() if list(each) != list(digest)]
+    unlike = [rank for rank, other in others.items() if list(other) != list(digest)]
     if not unlike:
         return
     value = f"{name} without a seed at {place}, on ranks {os.environ.get('RANK')} and {unlike[0]}"
@@ -206,7 +206,7 @@ def choose_and_compare(name: str, place: int, choose: Callable[..., Any]) -> Cal
     def run(self: Any, *words: Any, **options: Any) -> Any:
         result = choose(self, *words, **options)
         given = [*words[place : place + 2], options.get("seed"), options.get("generator")]
-        if options.get("shuffle", True) and all(each is None for each in given):
+        if options.get("shuffle", True) and all(value is None for value in given):
             parts = [*result.values()] if isinstance(result, dict) else [result]
             compare_order(name, [*map(read_indices, parts)])
         return result
@@ -306,13 +306,13 @@ def list_tensors(values: Any) -> Iterator[Any]:
     elif hasattr(values, "values"):
         yield from list_tensors(list(values.values()))
     elif isinstance(values, (list, tuple)):
-        for each in values:
-            yield from list_tensors(each)
+        for value in values:
+            yield from list_tensors(value)
 
 
 def judge_batches(seen: Sequence[int], others: Mapping[int, Sequence[int]]) -> None:
     """Say it where another rank has trained on the same batches; one batch all the time, as in a trial, is none."""
-    same = [str(rank) for rank, each in others.items() if list(each) == list(seen)]
+    same = [str(rank) for rank, other in others.items() if list(other) == list(seen)]
     if same and len(set(seen)) == len(seen) and os.environ.get("RANK") == "0":
         value = f"the first {len(seen)} of rank 0 are those of rank {', '.join(same[:4])}{', ...' * (len(same) > 4)}"
         say(Fault("ranks train on the same batches, so more of them bring nothing", value, SAMPLER))

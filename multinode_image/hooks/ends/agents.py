@@ -116,11 +116,11 @@ def describe_wait(config: Any) -> str:
     nodes = str(most) if least == most else f"{least}:{most}"
     static = config.rdzv_backend == "static"
     names = "--nnodes {}, --master_addr and --master_port {}" if static else "--nnodes {}, --rdzv_endpoint {}"
-    own = ", and another --node_rank each, from 0" if static else f", --rdzv_id {config.run_id}"
+    further = ", and another --node_rank each, from 0" if static else f", --rdzv_id {config.run_id}"
     same = names.format(nodes, config.rdzv_endpoint)
     return (
         f"no rank has started here after {PATIENCE:g} s: torchrun waits for the other nodes. "
-        f"All need the same {same}{own}, as options or in PET_ variables"
+        f"All need the same {same}{further}, as options or in PET_ variables"
     )
 
 

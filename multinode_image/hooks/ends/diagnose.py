@@ -76,7 +76,7 @@ class Place(NamedTuple):
 def explain(error: BaseException, place: Place) -> Refusal | None:
     """Return what to print about the error that ends this process; None where its own words are enough."""
     causes = list_causes(error)
-    text = "\n".join(f"{type(each).__name__}: {each}" for each in causes)
+    text = "\n".join(f"{type(cause).__name__}: {cause}" for cause in causes)
     failures = getattr(error, "failures", None)
     if isinstance(failures, dict) and failures:
         return explain_rank(failures, place)
@@ -84,8 +84,8 @@ def explain(error: BaseException, place: Place) -> Refusal | None:
         name = f"torchrun on {socket.gethostname()} was ended by signal"
         return Refusal(name, int(error.sigval), AGAIN, EXIT_OUTSIDE)
     for pattern, rule in RULES:
-        if found := re.search(pattern, text):
-            return rule(text, found.group(found.lastindex or 0), place)
+        if match := re.search(pattern, text):
+            return rule(text, match.group(match.lastindex or 0), place)
     return None
 
 
@@ -138,37 +138,37 @@ def find_signal(code: int) -> int:
     return number if number in signal.valid_signals() and code != STOPPED else 0
 
 
-def explain_disk(text: str, found: str, place: Place) -> Refusal:
+def explain_disk(text: str, matched: str, place: Place) -> Refusal:
     """Return which file systems are full."""
     full = place.full()
     if "/torch_" in text or (full and all(f"{disk.path}/".startswith(f"{SHM}/") for disk in full)):
-        return explain_shm(text, found, place)
-    value = ", ".join(map(str, full)) or found
+        return explain_shm(text, matched, place)
+    value = ", ".join(map(str, full)) or matched
     return Refusal(f"no space is left for {place.who}", value, MORE_ROOM, EXIT_OUTSIDE)
 
 
-def explain_write(text: str, found: str, place: Place) -> Refusal | None:
+def explain_write(text: str, matched: str, place: Place) -> Refusal | None:
     """Return which directory is full or which limit is reached, if it is that for which nothing could be written."""
     if place.full():
-        return explain_disk(text, found, place)
+        return explain_disk(text, matched, place)
     error = place.refused()
-    return explain_refused(error.errno or 0, str(error.filename or found), place.who) if error else None
+    return explain_refused(error.errno or 0, str(error.filename or matched), place.who) if error else None
 
 
-def explain_number(text: str, found: str, place: Place) -> Refusal | None:
+def explain_number(text: str, matched: str, place: Place) -> Refusal | None:
     """Return which limit is reached, as the number in an error of Python or of Rust says."""
-    said = next(line for line in text.splitlines() if found in line)
-    return explain_refused(int(re.sub(r"\D", "", found)), said, place.who)
+    said = next(line for line in text.splitlines() if matched in line)
+    return explain_refused(int(re.sub(r"\D", "", matched)), said, place.who)
 
 
-def explain_shm(text: str, found: str, place: Place) -> Refusal:
+def explain_shm(text: str, matched: str, place: Place) -> Refusal:
     """Return how large /dev/shm is."""
     disk = place.measure(SHM)
     value = f"{SHM} has {write_size(disk.size)}" if disk else SHM
     return Refusal(f"no shared memory is left for {place.who}", value, f"{MORE_SHM}, or fewer workers", EXIT_OUTSIDE)
 
 
-def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
+def explain_killed(text: str, matched: str, place: Place) -> Refusal | None:
     """Return why a worker of a DataLoader was killed, if that was for want of memory."""
     remedy = f"{MORE_MEMORY}, or fewer --dataloader_num_workers"
     if not has_killed(place.files, place.environ):
@@ -177,40 +177,40 @@ def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
     return Refusal(name, explain_memory(place.files), remedy, EXIT_OUTSIDE)
 
 
-def explain_peer(text: str, found: str, place: Place) -> Refusal:
+def explain_peer(text: str, matched: str, place: Place) -> Refusal:
     """Return where the other rank was, and where it is: one that has not answered in time may live."""
-    peers = [each.group(1) for each in PEER.finditer(text)]
-    value = f"{found}, {peers[-1]}" if peers else found
+    peers = [match.group(1) for match in PEER.finditer(text)]
+    value = f"{matched}, {peers[-1]}" if peers else matched
     remedy = f"read the log of that rank first: it has ended, or the network to its node is cut; then {AGAIN}"
-    if found in UNREACHED:
+    if matched in UNREACHED:
         remedy = f"{ELSEWHERE}; then {AGAIN}"
-    elif WAITED.match(found):
+    elif WAITED.match(matched):
         others = place.others()
         value, remedy = f"{value}; {others}" if others else value, f"{BUSY}; then {AGAIN}"
     return Refusal(f"{place.who} has lost another rank", value, remedy, EXIT_OUTSIDE)
 
 
-def explain_nodes(text: str, found: str, place: Place) -> Refusal:
+def explain_nodes(text: str, matched: str, place: Place) -> Refusal:
     """Return which node this one was told to be; in an elastic rendezvous no node is told that."""
     if place.environ.get("PET_RDZV_ENDPOINT"):
-        return explain_peer(text, found, place)
+        return explain_peer(text, matched, place)
     names = [name for name in ("PET_NNODES", "PET_NODE_RANK") if place.environ.get(name)]
-    value = " ".join(f"{name}={place.environ[name]}" for name in names) or found
+    value = " ".join(f"{name}={place.environ[name]}" for name in names) or matched
     remedy = "the same PET_NNODES on every node, and another PET_NODE_RANK on each, from 0; if they are, start it again"
     return Refusal("the nodes do not agree on how many they are, or which each is", value, remedy, EXIT_OUTSIDE)
 
 
-def explain_port(text: str, found: str, place: Place) -> Refusal:
+def explain_port(text: str, matched: str, place: Place) -> Refusal:
     """Return which port is another's: it was free when rank 0 was started (world/master.py), seconds ago."""
-    name = "PET_MASTER_PORT" if any(each.startswith("PET_") for each in place.environ) else "MASTER_PORT"
-    port = int(found) + 1 if int(found) < LAST_PORT else PORT
+    name = "PET_MASTER_PORT" if any(variable.startswith("PET_") for variable in place.environ) else "MASTER_PORT"
+    port = int(matched) + 1 if int(matched) < LAST_PORT else PORT
     fact = "the port where rank 0 has to listen is in use"
-    return Refusal(fact, found, f"export {name}={port} on every node", EXIT_OUTSIDE)
+    return Refusal(fact, matched, f"export {name}={port} on every node", EXIT_OUTSIDE)
 
 
 def say(fact: str, remedy: str, code: int = EXIT_OUTSIDE) -> Callable[[str, str, Place], Refusal]:
-    """Return a rule whose fact and remedy are always the same, and whose value is what was found."""
-    return lambda text, found, place: Refusal(fact, found, remedy, code)
+    """Return a rule whose fact and remedy are always the same, and whose value is what its pattern has matched."""
+    return lambda text, matched, place: Refusal(fact, matched, remedy, code)
 
 
 MASTER = "start the node of rank 0, or correct its address, its port or the network to it"
@@ -233,10 +233,10 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     # at_exit.py asks for an interrupt where no thread can be started (OpenBLAS, driver/others/blas_server.c).
     (r"\AKeyboardInterrupt|can't start new thread|Cannot fork"
      r"|(?:BlockingIO|Runtime)Error.*Resource temporarily unavailable",
-     lambda text, found, place: explain_processes(place.files, place.who)),
-    (r"Too many open files", lambda text, found, place: explain_files(place.who)),
+     lambda text, matched, place: explain_processes(place.files, place.who)),
+    (r"Too many open files", lambda text, matched, place: explain_files(place.who)),
     (r"can't allocate memory|Cannot allocate memory|MemoryError|std::bad_alloc",
-     lambda text, found, place: Refusal(f"{place.who} got no memory", found, MORE_MEMORY, EXIT_OUTSIDE)),
+     lambda text, matched, place: Refusal(f"{place.who} got no memory", matched, MORE_MEMORY, EXIT_OUTSIDE)),
     # Of torchrun's agent (torch/distributed/elastic/rendezvous/api.py).
     (r"Rendezvous(?:Connection|Timeout|Closed)Error", say("too few nodes have come to the rendezvous", ENDPOINT)),
     # Of torch's store (c10d/TCPStore.cpp, socket.cpp), and of an agent whose fellows do not report
@@ -249,9 +249,9 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (r"([Ww]ait timeout after \d+ms), keys: \S*torchelastic/(?:role_info|assigned_ranks)", explain_nodes),
     # importlib.metadata, by which transformers and accelerate look for what an option needs, such as deepspeed.
     (r"No package metadata was found for (?:The ')?([\w.-]+)",
-     lambda text, found, place: Refusal("this image has no package that the training asks for", found,
-                                        f"pip install {found} as USER root in an image FROM this one, or leave it out",
-                                        EXIT_USER)),
+     lambda text, matched, place: Refusal(
+         "this image has no package that the training asks for", matched,
+         f"pip install {matched} as USER root in an image FROM this one, or leave it out", EXIT_USER)),
     # Of torch's inductor (torch/_inductor/exc.py, cpp_builder.py); and a compiler without the headers of Python.
     (r"InvalidCxxCompiler: ([^\n]*)|(Python\.h: No such file or directory)",
      say("this image has no C++ compiler, which torch.compile calls", COMPILER, EXIT_USER)),

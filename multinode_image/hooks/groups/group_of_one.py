@@ -37,11 +37,11 @@ def serve_alone(module: Any) -> None:
         lent, meeting = find_missing(url, os.environ), meet(url, *words, **options)
         os.environ.update(lent)
         try:
-            found = next(meeting)
+            place = next(meeting)
         finally:
             for name in lent:
                 os.environ.pop(name, None)
-        yield found
+        yield place
         yield from meeting
 
     module._rendezvous_handlers["env"] = meet_alone

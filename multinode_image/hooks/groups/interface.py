@@ -33,7 +33,7 @@ SECONDS, PAUSE = 60.0, 0.1  # for the first node that comes, where there are sev
 class Socket(NamedTuple):
     """A socket of TCP: both addresses, both ports, and its state."""
 
-    own: str
+    local: str
     peer: str
     port: int
     peer_port: int
@@ -63,7 +63,7 @@ def choose(environ: MutableMapping[str, str], interfaces: Callable[[], Mapping[s
     known = interfaces()
     if len({name for name in known.values() if name != "lo"}) < 2:
         return
-    reached = {known[each] for each in find_ends(int(port)) if each in known}
+    reached = {known[address] for address in find_ends(int(port)) if address in known}
     if reached and environ[NAMES[0]] not in reached:
         name = sorted(reached)[0]
         say(f"ranks have met on {name}, which is taken here; the name of the master leads to {environ[NAMES[0]]}")
@@ -82,11 +82,11 @@ def find_ends(port: int, wait: Callable[[float], None] = time.sleep) -> set[str]
     """
     until = time.monotonic() + SECONDS
     while True:
-        sockets = [each for each in list_sockets() if port in (each.port, each.peer_port)]
-        found = {each.own for each in sockets if each.state == ESTABLISHED and each.own != each.peer}
-        serves = any(each.state == LISTENS and each.port == port for each in sockets)
-        if found or not serves or time.monotonic() > until:
-            return found
+        sockets = [entry for entry in list_sockets() if port in (entry.port, entry.peer_port)]
+        ends = {entry.local for entry in sockets if entry.state == ESTABLISHED and entry.local != entry.peer}
+        serves = any(entry.state == LISTENS and entry.port == port for entry in sockets)
+        if ends or not serves or time.monotonic() > until:
+            return ends
         wait(PAUSE)
 
 
@@ -95,9 +95,9 @@ def list_sockets() -> Iterator[Socket]:
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), (NET / name).open() as file:
             for row in file.readlines()[1:]:
-                _, own, peer, state = row.split()[:4]
-                here, there = (int(each.rpartition(":")[2], 16) for each in (own, peer))
-                yield Socket(read_address(own), read_address(peer), here, there, state)
+                _, local, peer, state = row.split()[:4]
+                here, there = (int(address.rpartition(":")[2], 16) for address in (local, peer))
+                yield Socket(read_address(local), read_address(peer), here, there, state)
 
 
 def read_address(text: str) -> str:

@@ -129,7 +129,7 @@ def check(place: str, job: Job | None) -> None:
 def is_of_this_node(host: str) -> bool:
     """Return whether an address is one that no other node reaches."""
     try:
-        return all(str(each[4][0]).startswith(("127.", "::1")) for each in socket.getaddrinfo(host, None))
+        return all(str(row[4][0]).startswith(("127.", "::1")) for row in socket.getaddrinfo(host, None))
     except OSError:
         return False
 

@@ -86,7 +86,7 @@ def compare(store: Any, rank: int, size: int, environ: Mapping[str, str]) -> Fau
 
 def describe(mine: str, theirs: str, environ: Mapping[str, str]) -> Fault:
     """Return why this node does not train with the one that it has met."""
-    name = "PET_MASTER_PORT" if any(each.startswith("PET_") for each in environ) else "MASTER_PORT"
+    name = "PET_MASTER_PORT" if any(variable.startswith("PET_") for variable in environ) else "MASTER_PORT"
     same = " (a file of that name differs)" if mine == theirs else ""
     remedy = (
         f"another {name} for each job, the same on all its nodes; where this is one job, the same words on all nodes, "

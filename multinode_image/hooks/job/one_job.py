@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 NODES = "PET_NNODES"  # torchrun's own, over which its option --nnodes goes
 # By torchrun or us, and by mpirun itself, as accelerate reads them.
-RANKS = ("RANK", *(each.names.rank for each in MPIS))
-SIZES = ("WORLD_SIZE", *(each.names.size for each in MPIS))
+RANKS = ("RANK", *(launcher.names.rank for launcher in MPIS))
+SIZES = ("WORLD_SIZE", *(launcher.names.size for launcher in MPIS))
 # What torchrun gives each of its ranks (torch.distributed.is_torchelastic_launched): their WORLD_SIZE is that of now,
 # and what has started torchrun on the nodes counts also those that are gone.
 ELASTIC = "TORCHELASTIC_RUN_ID"

@@ -57,7 +57,7 @@ def is_of_script(path: str) -> bool:
 
 def find_script(frames: Sequence[FrameType]) -> int:
     """Return which of these frames, the innermost first, is the script's; the last one where none is."""
-    scripts = (number for number, each in enumerate(frames) if is_of_script(each.f_code.co_filename))
+    scripts = (number for number, frame in enumerate(frames) if is_of_script(frame.f_code.co_filename))
     return next(scripts, len(frames) - 1)
 
 
@@ -72,7 +72,7 @@ def locate(frame: FrameType | None) -> Spot:
     if not frames:
         return Spot("its end", "", False)
     at = find_script(frames)
-    inside = [(each.f_code.co_filename, each.f_code.co_name) for each in frames[:at]]
+    inside = [(inner.f_code.co_filename, inner.f_code.co_name) for inner in frames[:at]]
     place = f"{os.path.basename(frames[at].f_code.co_filename)}:{frames[at].f_lineno}"
     groups = [name for file, name in inside if any(part in file for part in GROUPS) and name not in WRAPPERS]
     if inside and any(part in inside[0][0] for part in GROUPS):
@@ -82,13 +82,13 @@ def locate(frame: FrameType | None) -> Spot:
     return Spot(place, next((name for _, name in inside if name not in WRAPPERS), ""), False)
 
 
-def list_stacks(own: int) -> Iterator[str]:
-    """Yield the lines of the stacks of all threads, that of the script first; own: the number of one to leave out."""
+def list_stacks(skipped: int) -> Iterator[str]:
+    """Yield the lines of the stacks of all threads, that of the script first; skipped: the number of one left out."""
     main = threading.main_thread().ident
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     frames = sys._current_frames()
-    for number in sorted(frames, key=lambda each: (each != main, each)):
-        if number == own:
+    for number in sorted(frames, key=lambda ident: (ident != main, ident)):
+        if number == skipped:
             continue
         yield f"  {names.get(number, 'a thread')}, most recent call last:"
         for frame in reversed(list_frames(frames[number])):

@@ -71,9 +71,9 @@ def watch_groups(module: Any) -> None:
 
 def list_words(environ: Mapping[str, str], kind: str) -> dict[str, str]:
     """Return what ranks of this node have left of a kind, by their numbers."""
-    found = {}
+    words = {}
     with contextlib.suppress(OSError, KeyError):
         for name in sorted(os.listdir(environ[WORD])):
             if name.startswith(kind):
-                found[name.removeprefix(kind)] = Path(environ[WORD], name).read_text()
-    return found
+                words[name.removeprefix(kind)] = Path(environ[WORD], name).read_text()
+    return words

@@ -155,9 +155,9 @@ def begin(state: State, owner: Any, name: str, list_parameters: Callable[[Any], 
     parameters = list_parameters(owner)
     training.name = f"{name} of {len(parameters)} parameters"
     training.list_parameters = list_parameters
-    training.parts = any(is_shared_out(each) for each in parameters)
-    inside = {id(each) for module in WRAPPED for each in module.parameters()}
-    training.wrapped = bool(inside) and all(id(each) in inside for each in parameters)
+    training.parts = any(is_shared_out(parameter) for parameter in parameters)
+    inside = {id(parameter) for module in WRAPPED for parameter in module.parameters()}
+    training.wrapped = bool(inside) and all(id(parameter) in inside for parameter in parameters)
     rings, training.whole = find_rings(state, sys.modules, os.environ)
     state.formed |= training.whole
     if not training.whole:
@@ -173,7 +173,7 @@ def begin(state: State, owner: Any, name: str, list_parameters: Callable[[Any], 
 
 def choose_key(state: State, training: Training, name: str, parameters: Sequence[Any]) -> str:
     """Return by what this training is known on other ranks: what it trains, and how many like it came before."""
-    shapes = zlib.crc32(repr([(tuple(each.shape), str(each.dtype)) for each in parameters]).encode())
+    shapes = zlib.crc32(repr([(tuple(parameter.shape), str(parameter.dtype)) for parameter in parameters]).encode())
     kind = f"{name}.{int(training.wrapped)}.{int(training.whole)}.{shapes:08x}"
     state.ordinals[kind] = state.ordinals.get(kind, 0) + 1
     return f"{kind}.{state.ordinals[kind]}"
@@ -251,7 +251,7 @@ def take(state: State, training: Training, step: int) -> None:
 
         def hear(texts: list[bytes], ring: Ring = ring, exchanged: bool | None = exchanged) -> None:
             distances = [measure(sample, unpack(text), epsilons) for text in texts]
-            worst = max(distances, key=lambda each: math.inf if each is None else each.ratio)
+            worst = max(distances, key=lambda distance: math.inf if distance is None else distance.ratio)
             verdict = judge(worst, epsilons)
             training.looks[ring].append(Look(step, verdict, worst.ratio if worst else 0.0, exchanged))
             weigh(state)

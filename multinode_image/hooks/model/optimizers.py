@@ -60,7 +60,7 @@ def watch_keras(module: Any) -> None:
     @functools.wraps(apply)
     def follow_and_apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         variables = trainable_variables or getattr(self, "_trainable_variables", [])
-        follow(self, f"keras.{type(self).__name__}", lambda _: [each.value for each in variables])
+        follow(self, f"keras.{type(self).__name__}", lambda _: [variable.value for variable in variables])
         return apply(self, grads, trainable_variables)
 
     module.BaseOptimizer.apply = follow_and_apply

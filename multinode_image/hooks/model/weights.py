@@ -97,7 +97,7 @@ def is_of_parts(kind: Any) -> bool:
 
 def choose_places(parameters: Sequence[Any], count: int = COUNT) -> tuple[Place, ...]:
     """Return the elements to look at: half of them of parameters spread evenly, half spread over all elements."""
-    sizes = [math.prod(each.shape) if find_epsilon(each) else 0 for each in parameters]
+    sizes = [math.prod(parameter.shape) if find_epsilon(parameter) else 0 for parameter in parameters]
     chosen: dict[tuple[int, int], None] = {}
     filled = [number for number, size in enumerate(sizes) if size]
     for turn in range(0, count, 2):

@@ -65,9 +65,9 @@ def digest(model: Any) -> int:
 
 def are_alike(number: int) -> bool:
     """Return whether all ranks have the same number."""
-    found = torch.tensor([number, -number])
-    dist.all_reduce(found, dist.ReduceOp.MAX)
-    return int(found[0]) == -int(found[1])
+    extremes = torch.tensor([number, -number])
+    dist.all_reduce(extremes, dist.ReduceOp.MAX)
+    return int(extremes[0]) == -int(extremes[1])
 
 
 def send(tensor: Any) -> None:

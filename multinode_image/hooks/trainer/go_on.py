@@ -67,7 +67,7 @@ RUNNING: list[Mark] = []
 Mark = dict[str, Any]
 
 
-class Found(NamedTuple):
+class Offer(NamedTuple):
     """What a rank has found: the step of the last checkpoint, a digest of it, and what is wrong with others."""
 
     step: int
@@ -75,7 +75,7 @@ class Found(NamedTuple):
     faults: list[str]
 
 
-NOTHING = Found(0, "", [])
+NOTHING = Offer(0, "", [])
 
 
 class MarkCheckpoints(TrainerCallback):
@@ -123,7 +123,7 @@ def describe(trainer: Any, argv: Sequence[str], environ: Mapping[str, str]) -> M
         "training": BEGUN.count(directory),
         "data": describe_data(trainer.train_dataset),
         "settings": {name: describe_setting(getattr(args, name_field(args, name), None)) for name in SETTINGS},
-        "model": f"{type(trainer.model).__name__} {sum(each.numel() for each in trainer.model.parameters())}"
+        "model": f"{type(trainer.model).__name__} {sum(parameter.numel() for parameter in trainer.model.parameters())}"
         if trainer.model is not None
         else "",
         "ranks": args.world_size,
@@ -167,8 +167,8 @@ def choose(args: Any, mark: Mark, named: Any, environ: Mapping[str, str]) -> Any
         return named
     if wish and wish != ANEW and BEGUN[:1] == BEGUN:  # it is that of the first training
         return expand_user(wish, environ.get("HOME", ""))
-    found = agree(args, find_last(directory, {**mark, "anew": True} if ANEW in (wish, named) else mark))
-    place = go_on_from(args, found)
+    last = agree(args, find_last(directory, {**mark, "anew": True} if ANEW in (wish, named) else mark))
+    place = go_on_from(args, last)
     if place is not None:
         mark["line"] = read_mark(Path(place)).get("line", "")
     return place
@@ -192,7 +192,7 @@ def find_strangers(directory: str) -> dict[int, list[int]]:
 def choose_for_task(args: Any, run: Run, mark: Mark, named: Any, environ: Mapping[str, str]) -> Any:
     """Return the checkpoint from which a task goes on: its own last one, else that which the user names."""
     begin_together(run, args.process_index, args.world_size, mark["began"])
-    if place := go_on_from(args, agree(args, NOTHING if args.process_index else find_own(args.output_dir))):
+    if place := go_on_from(args, agree(args, NOTHING if args.process_index else find_recorded(args.output_dir))):
         return place
     named = named or expand_user(run.resume_from, environ.get("HOME", "")) or None
     if isinstance(named, str) and os.path.realpath(os.path.dirname(named)) == os.path.realpath(args.output_dir):
@@ -200,24 +200,24 @@ def choose_for_task(args: Any, run: Run, mark: Mark, named: Any, environ: Mappin
     return named
 
 
-def go_on_from(args: Any, found: Found) -> str | None:
+def go_on_from(args: Any, last: Offer) -> str | None:
     """Return the place of a checkpoint that was found, and say so; None where none was."""
-    say(args, args.output_dir, found)
-    if not found.step:
+    say(args, args.output_dir, last)
+    if not last.step:
         return None
-    place = f"{args.output_dir}/{PREFIX}{found.step}"
+    place = f"{args.output_dir}/{PREFIX}{last.step}"
     keep_steps(args, Path(place))
     return place
 
 
-def find_own(directory: str) -> Found:
+def find_recorded(directory: str) -> Offer:
     """Return the last complete checkpoint that is a run's own by its record."""
     record = load_record(directory)
     step, faults = find_last_of(directory, record.filter) if record else (None, [])
-    return Found(step, digest_content(directory, step), faults) if step else NOTHING._replace(faults=faults)
+    return Offer(step, digest_content(directory, step), faults) if step else NOTHING._replace(faults=faults)
 
 
-def find_last(directory: str, mark: Mark) -> Found:
+def find_last(directory: str, mark: Mark) -> Offer:
     """Return the last complete checkpoint of a training in its directory, as this rank sees it.
 
     Where it was begun anew, those since then come first, whatever their steps are.
@@ -232,7 +232,7 @@ def find_last(directory: str, mark: Mark) -> Found:
         except OSError as error:
             fault = f"cannot be read ({error.strerror})"
         if not fault:
-            return Found(step, digest_content(directory, step), faults)
+            return Offer(step, digest_content(directory, step), faults)
         faults.append(f"{place.name} {fault}")
     return NOTHING._replace(faults=faults)
 
@@ -302,11 +302,11 @@ def tell_apart(there: Mark, here: Mark) -> str:
     return f"has another {changed}: {before.get(changed)}, here {here['settings'][changed]}" if changed else ""
 
 
-def agree(args: Any, found: Found) -> Found:
+def agree(args: Any, last: Offer) -> Offer:
     """Return the last checkpoint that any rank has found, once all see it; end all where one does not."""
-    best: Found = max(gather(found, args.world_size), key=lambda rank: rank.step)
+    best: Offer = max(gather(last, args.world_size), key=lambda rank: rank.step)
     if not best.step:
-        return found
+        return last
     seen = gather(sees(args, best), args.world_size)
     if late := [rank for rank, is_seen in enumerate(seen) if not is_seen]:
         place = f"{args.output_dir}/{PREFIX}{best.step}"
@@ -314,10 +314,10 @@ def agree(args: Any, found: Found) -> Found:
         remedy = f"mount one directory on all nodes; or {RESUME}={ANEW} begins at step 0 on all of them"
         fault = Fault("not all ranks see the checkpoint from which this training would go on", value, remedy)
         end_all(fault, EXIT_USER, args.process_index)
-    return best._replace(faults=found.faults)
+    return best._replace(faults=last.faults)
 
 
-def sees(args: Any, best: Found) -> bool:
+def sees(args: Any, best: Offer) -> bool:
     """Return whether this rank sees a checkpoint, now or after a while.
 
     It waits for its own random state too, which each rank writes for itself, but does without it: the Trainer says so.
@@ -339,20 +339,20 @@ def has_random_state(args: Any, step: int) -> bool:
     return read_mark(place).get("ranks") != args.world_size or (place / name).exists()
 
 
-def say(args: Any, directory: str, found: Found) -> None:
+def say(args: Any, directory: str, last: Offer) -> None:
     """Say on rank 0 from where the training goes on, and why not from a later checkpoint."""
-    if args.process_index or not (found.step or found.faults):
+    if args.process_index or not (last.step or last.faults):
         return
-    then = f"goes on from {directory}/{PREFIX}{found.step}" if found.step else "begins at step 0"
-    if found.step and read_trainer_state(Path(directory, f"{PREFIX}{found.step}", STATE)).get(MAX_STEPS) == found.step:
+    then = f"goes on from {directory}/{PREFIX}{last.step}" if last.step else "begins at step 0"
+    if last.step and read_trainer_state(Path(directory, f"{PREFIX}{last.step}", STATE)).get(MAX_STEPS) == last.step:
         then += f", where it had ended; {RESUME}={ANEW} trains anew"
-    why = f"{found.faults[0]}: " if found.faults else ""
-    print(f"multinode: {why}{then}{name_way(directory, found)}", file=sys.stderr, flush=True)
+    why = f"{last.faults[0]}: " if last.faults else ""
+    print(f"multinode: {why}{then}{name_way(directory, last)}", file=sys.stderr, flush=True)
 
 
-def name_way(directory: str, found: Found) -> str:
+def name_way(directory: str, last: Offer) -> str:
     """Return how the last checkpoint can be gone on from all the same; empty where it is damaged, or another one is."""
-    name = found.faults[0].partition(" ")[0] if found.faults and not found.step else ""
+    name = last.faults[0].partition(" ")[0] if last.faults and not last.step else ""
     with contextlib.suppress(OSError):
         if name and not find_damage(Path(directory, name), int(name[len(PREFIX) :])):
             return f"; {RESUME}={directory}/{name} goes on from it"
@@ -377,4 +377,4 @@ def keep_steps(args: Any, place: Path) -> None:
 
 def name_field(args: Any, name: str) -> str:
     """Return what a setting of the Trainer is called in this release."""
-    return next((each for each in list_names(name) if hasattr(args, each)), name)
+    return next((alias for alias in list_names(name) if hasattr(args, alias)), name)

@@ -104,7 +104,7 @@ class KeptState(TrainerCallback):
 def describe(args: Any, state: Any, model: Any) -> Start:
     """Return what a start says of itself: what is trained, by how many, and with which versions."""
     versions = {name: getattr(sys.modules.get(name), "__version__", "") for name in ("torch", "transformers")}
-    weights = sum(each.numel() for each in model.parameters()) if hasattr(model, "parameters") else 0
+    weights = sum(parameter.numel() for parameter in model.parameters()) if hasattr(model, "parameters") else 0
     return {
         "began": time.time(),
         "step": state.global_step,

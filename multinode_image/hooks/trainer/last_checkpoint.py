@@ -70,9 +70,9 @@ def is_any(told: bool, args: Any) -> bool:
     """Return whether a rank of this training has been told; all of its ranks ask at the same step."""
     if args.world_size == 1:
         return told
-    found = torch.tensor([int(told)])
-    dist.all_reduce(found, dist.ReduceOp.MAX)
-    return bool(found)
+    flag = torch.tensor([int(told)])
+    dist.all_reduce(flag, dist.ReduceOp.MAX)
+    return bool(flag)
 
 
 def end_together(args: Any, state: Any) -> None:

@@ -308,7 +308,7 @@ def test_a_field_that_a_release_calls_otherwise_is_found(
 def test_all_ranks_go_on_from_the_last_one_that_any_has_seen_or_none_does(
     hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[int], seen: list[bool], ends: bool
 ) -> None:
-    offers = [hook.Found(step, "digest", []) for step in steps]
+    offers = [hook.Offer(step, "digest", []) for step in steps]
     answers = iter([offers, seen])
     monkeypatch.setattr(hook, "gather", lambda *_: next(answers))
     monkeypatch.setattr(hook, "sees", lambda *_: seen[0])
@@ -333,7 +333,7 @@ def test_a_rank_waits_until_it_sees_a_whole_checkpoint(
         if path.name not in there:
             path.unlink()
     leave(tmp_path / "elsewhere/checkpoint-20", 20)
-    best = hook.Found(20, hook.digest_content(str(tmp_path / "elsewhere"), 20), [])
+    best = hook.Offer(20, hook.digest_content(str(tmp_path / "elsewhere"), 20), [])
     monkeypatch.setattr(hook.timeouts, "SEEN", 60.0 if comes else 0.02)
 
     def wait(_: float) -> None:
@@ -354,9 +354,9 @@ def test_a_rank_waits_for_its_own_random_state_and_does_without_it(
 ) -> None:
     place = tmp_path / "checkpoint-20"
     leave(place, 20)
-    best = hook.Found(20, hook.digest_content(str(tmp_path), 20), [])
+    best = hook.Offer(20, hook.digest_content(str(tmp_path), 20), [])
     (place / "_multinode.json").write_text(json.dumps({"ranks": ranks}))
-    best = hook.Found(20, hook.digest_content(str(tmp_path), 20), [])
+    best = hook.Offer(20, hook.digest_content(str(tmp_path), 20), [])
     (place / wrote).write_text("of one node alone")
     monkeypatch.setattr(hook.timeouts, "SEEN", 0.02)
     monkeypatch.setattr(hook.time, "sleep", looks := mock.Mock())
