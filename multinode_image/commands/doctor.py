@@ -113,7 +113,7 @@ def doctor(command: Command, decide: Callable[[Command], Plan]) -> int:
         )
     findings = examine(read_view(*decide_training(command, decide)))
     print_output(write_json(findings) if command.words else write_table(findings))
-    return EXIT_OUTSIDE if any(each.state == WRONG for each in findings.values()) else 0
+    return EXIT_OUTSIDE if any(finding.state == WRONG for finding in findings.values()) else 0
 
 
 def decide_training(command: Command, decide: Callable[[Command], Plan]) -> tuple[Plan, Refusal | None]:
@@ -135,17 +135,19 @@ def examine(view: View) -> dict[str, Finding]:
 
 def write_json(findings: Mapping[str, Finding]) -> str:
     """Return everything as one JSON object."""
-    rows = [{"name": name, **asdict(each)} for name, each in findings.items()]
-    return json.dumps({"healthy": all(each.state != WRONG for each in findings.values()), "checks": rows}, indent=2)
+    rows = [{"name": name, **asdict(finding)} for name, finding in findings.items()]
+    return json.dumps(
+        {"healthy": all(finding.state != WRONG for finding in findings.values()), "checks": rows}, indent=2
+    )
 
 
 def write_table(findings: Mapping[str, Finding]) -> str:
     """Return a table for people, with the remedy below what needs one."""
     lines = []
-    for name, each in findings.items():
-        lines.append(f"{each.state:8} {name:12} {each.value}")
-        if each.state != OK:
-            lines.append(f"{'':21} try: {each.remedy}")
+    for name, finding in findings.items():
+        lines.append(f"{finding.state:8} {name:12} {finding.value}")
+        if finding.state != OK:
+            lines.append(f"{'':21} try: {finding.remedy}")
     return "\n".join(lines)
 
 
@@ -169,7 +171,7 @@ def read_view(plan: Plan, refusal: Refusal | None) -> View:
             name: (facts.files(f"{NETWORK}/{name}/operstate") or "unknown").strip() for name in list_directory(NETWORK)
         },
         directories={path: measure_room(path) for path in (*places, *left) if path},
-        processes=min((each for each in processes if each is not None), default=None),
+        processes=min((limit for limit in processes if limit is not None), default=None),
         files=read_user_limit(resource.RLIMIT_NOFILE),
         thread=find_thread_fault(facts.files, "this command"),
     )
@@ -188,8 +190,8 @@ def measure_room(path: str) -> Disk | None:
     there = path
     while not os.path.exists(there) and os.path.dirname(there) != there:
         there = os.path.dirname(there)
-    found = find_disk(there)
-    return found._replace(path=path) if found else Disk(path, CHECKPOINT, CHECKPOINT)
+    disk = find_disk(there)
+    return disk._replace(path=path) if disk else Disk(path, CHECKPOINT, CHECKPOINT)
 
 
 def run_probe(argv: list[str], environ: Mapping[str, str]) -> Probe:

@@ -51,7 +51,7 @@ def find_notebook(
 ) -> Usual:
     """Return the options of JupyterLab: it shows this directory, or the user's home where nothing here can be kept."""
     here = os.getcwd()
-    has_mount = any(each.startswith(f"{here.rstrip('/')}/") for each in mounts)
+    has_mount = any(mount.startswith(f"{here.rstrip('/')}/") for mount in mounts)
     place = here if has_mount or writable(here) else environ.get("HOME", here)
     if not has_mount and list_lost([place], mounts):
         say(f"notebooks in {place} are lost with the container: docker run -v $PWD:/workspace/mine keeps those of mine")

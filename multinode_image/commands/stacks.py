@@ -63,9 +63,9 @@ def find_doors(proc: str) -> tuple[list[Door], bool]:
 def list_doors(directory: str, pid: int) -> Iterator[Door]:
     """Yield the door of a process, if it has one of its own: what was forked from a rank has that of the rank."""
     for number in os.listdir(directory):
-        found = ANSWER.search(os.readlink(f"{directory}/{number}"))
-        if found and int(found[1]) == pid:
-            yield Door(pid, f"{directory}/{number}", f"{directory}/{found[2]}")
+        match = ANSWER.search(os.readlink(f"{directory}/{number}"))
+        if match and int(match[1]) == pid:
+            yield Door(pid, f"{directory}/{number}", f"{directory}/{match[2]}")
 
 
 def ask_rank(door: Door) -> str:

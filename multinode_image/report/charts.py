@@ -51,8 +51,8 @@ def draw(lines: Sequence[Line], title: str, unit: str = "step", *, from_zero: bo
 
 def span(values: Iterable[float], *, from_zero: bool) -> Range:
     """Return the range of an axis, which ends at ticks; what is near zero, for its size, begins there."""
-    found = sorted(values) or [0.0]
-    low, high = float(found[0]), float(found[-1])
+    ordered = sorted(values) or [0.0]
+    low, high = float(ordered[0]), float(ordered[-1])
     if from_zero or 0 < low < high / 3:
         low = min(low, 0.0)
     size = max(abs(low), abs(high))
@@ -66,7 +66,7 @@ def list_ticks(axis: Range) -> list[float]:
     """List round numbers within an axis."""
     raw = axis.high / TICKS - axis.low / TICKS
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(size for size in (each * power for each in STEPS) if size >= raw * 0.999)
+    step = next(size for size in (factor * power for factor in STEPS) if size >= raw * 0.999)
     first = math.ceil(axis.low / step - 1e-9)
     return [number * step for number in range(first, first + 2 * TICKS) if number * step <= axis.high + step * 1e-6]
 
@@ -127,8 +127,8 @@ def thin(points: Sequence[Point]) -> Sequence[Point]:
         return points
     size = math.ceil(len(points) / COLUMNS)
     columns = (points[start : start + size] for start in range(0, len(points), size))
-    kept = ({min(each, key=by_value), max(each, key=by_value)} for each in columns)
-    return [points[0], *(point for each in kept for point in sorted(each)), points[-1]]
+    kept = ({min(column, key=by_value), max(column, key=by_value)} for column in columns)
+    return [points[0], *(point for pair in kept for point in sorted(pair)), points[-1]]
 
 
 def by_value(point: Point) -> float:

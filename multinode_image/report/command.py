@@ -30,12 +30,15 @@ def write_report(words: list[str], usual: str) -> int:
         raise Refusal("report has no such option", hide([flag])[0], "report, or report DIRECTORY...")
     if sys.stdout is not None and sys.stdout.isatty():
         raise Refusal("report writes a page of HTML, and this is a terminal", "stdout", USAGE)
-    found = [(each, find_trainings(each)) for each in (find_directory(word, usual) for word in words or [usual])]
-    empty = next((directory for directory, trainings in found if not trainings), None)
+    searched = [
+        (directory, find_trainings(directory))
+        for directory in (find_directory(word, usual) for word in words or [usual])
+    ]
+    empty = next((directory for directory, trainings in searched if not trainings), None)
     if empty is not None:
         remedy = "the directory for results of a training by the Trainer: report /workspace/output/TASK"
         raise Refusal("no training has left anything there", empty, remedy)
-    places = list(dict.fromkeys(place for _, trainings in found for place in trainings))
+    places = list(dict.fromkeys(place for _, trainings in searched for place in trainings))
     if len(places) > MOST and len(words) > 1:
         raise Refusal("a page has room for fewer trainings", f"{len(places)} of {MOST}", "name some of them")
     notes = [f"the newest {MOST} of {len(places)} trainings"] if len(places) > MOST else []
@@ -49,10 +52,10 @@ def print_costs(words: list[str], usual: str) -> int:
     if len(directories) > 1:
         raise Refusal("this is about one training", " ".join(hide(directories)), "name one of them")
     directory = find_directory(directories[0], usual) if directories else usual
-    found = find_trainings(directory)
-    if not found:
+    trainings = find_trainings(directory)
+    if not trainings:
         raise Refusal("no training has left anything there", directory, "a first run: IMAGE train.py, for a minute")
-    print_output(write_costs(read_training(found[0]), asked))
+    print_output(write_costs(read_training(trainings[0]), asked))
     return 0
 
 

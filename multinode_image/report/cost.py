@@ -24,7 +24,7 @@ NODES = (1, 2, 4, 8)
 # Layers are sent one by one while others are computed; of most models for text.
 LAYERS = 12
 PRICE, NETWORK, LATENCY, SENT_MB, SAMPLES = "--price", "--network", "--latency", "--sent", "--samples"
-NAMES = {each: each[2:] for each in (PRICE, NETWORK, LATENCY, SENT_MB, SAMPLES)}
+NAMES = {option: option[2:] for option in (PRICE, NETWORK, LATENCY, SENT_MB, SAMPLES)}
 USAGE = f"report {PRICE} 1.20 {NETWORK} 119 [{LATENCY} 0.11] [{SENT_MB} 87] [{SAMPLES} 100000] [DIRECTORY]"
 
 
@@ -56,22 +56,22 @@ class FirstRun(NamedTuple):
 
 def read_asked(words: Sequence[str]) -> tuple[Asked, list[str]]:
     """Return what was typed, and the directories; raise Refusal for anything else."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     rest, directories = list(words), []
     while rest:
         name, equals, value = rest.pop(0).partition("=")
         if name in NAMES:
-            found[NAMES[name]] = parse_positive(name, value if equals else rest.pop(0) if rest else "")
+            numbers[NAMES[name]] = parse_positive(name, value if equals else rest.pop(0) if rest else "")
         elif name.startswith("-"):
             raise Refusal("report has no such option", hide([name])[0], USAGE)
         else:
             directories.append(name + equals + value)
-    if missing := {"price", "network"} - found.keys():
+    if missing := {"price", "network"} - numbers.keys():
         value = " ".join(f"--{name}" for name in sorted(missing))
         raise Refusal(
             "nothing says what an hour costs, or how fast the network is", value, f"{USAGE}: doctor {NETWORK}"
         )
-    return Asked(**found), directories
+    return Asked(**numbers), directories
 
 
 def parse_positive(name: str, text: str) -> float:

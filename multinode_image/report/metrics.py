@@ -38,7 +38,7 @@ def write_metrics(training: Training | None) -> str:
     rows = dict[str, list[str]]()
     for name, label, value in list_values(training) if training else ():
         rows.setdefault(name, []).append(f"{PREFIX}{name}{label} {write_value(value)}")
-    return "".join(f"{write_head(name)}{chr(10).join(each)}\n" for name, each in rows.items())
+    return "".join(f"{write_head(name)}{chr(10).join(lines)}\n" for name, lines in rows.items())
 
 
 def write_head(name: str) -> str:

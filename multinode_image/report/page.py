@@ -79,7 +79,7 @@ def write_page(trainings: Sequence[Training], notes: Iterable[str] = ()) -> str:
     charts = list(list_charts(trainings, names, sizes))
     figures = [draw_figure(title, lines, unit) for title, lines in charts[:MOST]]
     left = [f"{len(charts) - MOST} more curves are left out"] if len(charts) > MOST else []
-    notes = [*notes, *left, *(f"{name}: {note}" for name, each in zip(names, trainings) for note in each.notes)]
+    notes = [*notes, *left, *(f"{name}: {note}" for name, training in zip(names, trainings) for note in training.notes)]
     title = write_title(trainings, names)
     return "\n".join(
         [
@@ -97,7 +97,7 @@ def write_page(trainings: Sequence[Training], notes: Iterable[str] = ()) -> str:
 
 def write_style() -> str:
     """Return the style of the page, with the colours of trainings."""
-    light, dark = ("; ".join(f"--c{n}: {each}" for n, each in enumerate(side)) for side in (LIGHT, DARK))
+    light, dark = ("; ".join(f"--c{n}: {colour}" for n, colour in enumerate(side)) for side in (LIGHT, DARK))
     classes = " ".join(f".c{n} {{ --c: var(--c{n}) }}" for n in range(len(LIGHT)))
     return f"{STYLE.replace('LIGHT', light).replace('DARK', dark)}\n{classes}"
 
@@ -109,7 +109,7 @@ def text(value: object) -> str:
 
 def name_trainings(trainings: Sequence[Training]) -> list[str]:
     """Return a name for each: its directory, without what all of them begin with."""
-    names = [each.directory for each in trainings]
+    names = [training.directory for training in trainings]
     shared = os.path.commonpath(names) if len(names) > 1 and len({name[:1] == "/" for name in names}) == 1 else ""
     return [os.path.relpath(name, shared) if shared else name for name in names]
 
@@ -122,7 +122,9 @@ def write_title(trainings: Sequence[Training], names: Sequence[str]) -> str:
 
 def choose_axis(trainings: Sequence[Training]) -> tuple[str, list[int]]:
     """Return what curves are drawn over, and how much of it a step is: examples, where steps of trainings differ."""
-    batches = [batch for each in trainings if isinstance(batch := each.facts.get("batch"), int) and 0 < batch < 2**31]
+    batches = [
+        batch for training in trainings if isinstance(batch := training.facts.get("batch"), int) and 0 < batch < 2**31
+    ]
     if len(batches) == len(trainings) and len({*batches}) > 1:
         return "examples", batches
     return "step", [1] * len(trainings)
@@ -135,9 +137,9 @@ def list_charts(
 
     sizes: by what the steps of each training are multiplied.
     """
-    found = {name.removeprefix(EVALUATION) for each in trainings for name in each.curves}
+    metrics = {name.removeprefix(EVALUATION) for training in trainings for name in training.curves}
     order = {name: place for place, name in enumerate(FIRST)}
-    for metric in sorted(found, key=lambda name: (order.get(name, len(order)), name)):
+    for metric in sorted(metrics, key=lambda name: (order.get(name, len(order)), name)):
         lines = [
             Line(
                 label(name, names[colour], trainings),
@@ -145,9 +147,9 @@ def list_charts(
                 [(step * sizes[colour], value) for step, value in points],
                 dashed=name != metric,
             )
-            for colour, each in enumerate(trainings)
+            for colour, training in enumerate(trainings)
             for name in (metric, f"{EVALUATION}{metric}")
-            if (points := each.curves.get(name))
+            if (points := training.curves.get(name))
         ]
         if any(len(line.points) > 1 for line in lines):
             yield metric, lines
@@ -200,11 +202,11 @@ def find_fault(line: Line, unit: str) -> str:
 
 def write_summary(trainings: Sequence[Training], names: Sequence[str]) -> str:
     """Return what is known of each training, and its metrics at the end."""
-    columns = [dict(list_known(each)) for each in trainings]
+    columns = [dict(list_known(training)) for training in trainings]
     rows = [
         row
-        for row in dict.fromkeys(name for each in columns for name in each)
-        if any(each.get(row) for each in columns)
+        for row in dict.fromkeys(name for column in columns for name in column)
+        if any(column.get(row) for column in columns)
     ]
     head = "".join(f"<th>{draw_key(Line('', colour, ()))}{text(name)}</th>" for colour, name in enumerate(names))
     cells = {row: "".join(f"<td>{text(column.get(row, ''))}</td>" for column in columns) for row in rows}
@@ -241,9 +243,9 @@ def list_results(training: Training) -> Iterator[tuple[str, float]]:
     last = {name: finite[-1] for name, points in training.curves.items() if (finite := list_finite(points))}
     if "loss" in last:
         yield "last loss", last["loss"]
-    found = {**{name: value for name, value in training.metrics.items() if name.startswith(EVALUATION)}, **last}
-    names = [name for name in sorted(found) if name.startswith(EVALUATION) and math.isfinite(found[name])]
-    yield from ((name, found[name]) for name in names[:METRICS] if not name.endswith(("_per_second", "_runtime")))
+    values = {**{name: value for name, value in training.metrics.items() if name.startswith(EVALUATION)}, **last}
+    names = [name for name in sorted(values) if name.startswith(EVALUATION) and math.isfinite(values[name])]
+    yield from ((name, values[name]) for name in names[:METRICS] if not name.endswith(("_per_second", "_runtime")))
 
 
 def list_finite(points: Iterable[Point]) -> list[float]:

@@ -95,10 +95,10 @@ def read_last(directory: str) -> tuple[Mapping[str, object], list[str]]:
 def measure(starts: Sequence[Start]) -> dict[str, float]:
     """Return the speed of starts together, and what was waited, as rows of a log have them; empty where unknown."""
     seconds, samples = add(starts, "seconds"), add(starts, "batch", "steps")
-    found = {SPEED: samples} if samples else {}
+    totals = {SPEED: samples} if samples else {}
     if any("waited" in start for start in starts):
-        found[WAITING] = 100 * add(starts, "waited")
-    return {name: value / seconds for name, value in found.items() if seconds > 0 and math.isfinite(value / seconds)}
+        totals[WAITING] = 100 * add(starts, "waited")
+    return {name: value / seconds for name, value in totals.items() if seconds > 0 and math.isfinite(value / seconds)}
 
 
 def add(starts: Iterable[Start], *names: str) -> float:
@@ -109,12 +109,12 @@ def add(starts: Iterable[Start], *names: str) -> float:
 
 def collect(rows: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, list[Point]]:
     """Return the curves in what was logged, by name; the last value at a step counts."""
-    found: dict[str, dict[int, float]] = {}
+    curves: dict[str, dict[int, float]] = {}
     for step, row in rows:
         for name, value in row.items():
-            if (name == SPEED or not name.endswith(ABOUT)) and (name in found or len(found) < NAMES):
-                found.setdefault(name, {})[step] = value
-    return {show_name(name): sorted(points.items()) for name, points in found.items()}
+            if (name == SPEED or not name.endswith(ABOUT)) and (name in curves or len(curves) < NAMES):
+                curves.setdefault(name, {})[step] = value
+    return {show_name(name): sorted(points.items()) for name, points in curves.items()}
 
 
 def list_logged(history: object) -> Iterator[tuple[int, Mapping[str, float]]]:
