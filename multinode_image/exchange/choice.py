@@ -47,7 +47,7 @@ def compare(text: str, group: Any) -> list[str]:
     mine = torch.tensor(list(text.encode()[:WIDTH].ljust(WIDTH)), dtype=torch.uint8)
     theirs = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
     dist.all_gather(theirs, mine, group=group)
-    return [bytes(each.tolist()).decode(errors="replace").strip() for each in theirs]
+    return [bytes(row.tolist()).decode(errors="replace").strip() for row in theirs]
 
 
 def name_values(values: list[str]) -> str:
@@ -61,20 +61,20 @@ def attach(parallel: Any, seen: Any) -> None:
     choice = CHOSEN.pop(parallel, None)
     if choice is None or getattr(parallel, "_use_python_reducer", False):
         return
-    own = getattr(parallel, "_comm_hooks", [])
+    hooks = getattr(parallel, "_comm_hooks", [])
     try:
-        if not own and choice != OFF:  # past the method that lists it, and would be saved with the model
+        if not hooks and choice != OFF:  # past the method that lists it, and would be saved with the model
             exchange = Exchange(parallel, choice, seen)
             dist._register_comm_hook(parallel.reducer, None, exchange)
             HOOKS[parallel.reducer] = exchange
             return
     except RuntimeError:  # the reducer has one that is listed nowhere
         pass
-    if choice == OFF and not own:
+    if choice == OFF and not hooks:
         seen.sent = OFF
         count_waiting(parallel, seen)
     else:
-        leave(parallel, seen, name_hook(own[0][0]) if own else BUILT_IN, choice)
+        leave(parallel, seen, name_hook(hooks[0][0]) if hooks else BUILT_IN, choice)
 
 
 def attach_to_join(parallel: Any, seen: Any, by_all: bool) -> None:

@@ -107,7 +107,7 @@ def average_rows(
     work = ranks.gather(count, counts)
     yield MORE
     work.wait()
-    lengths = [int(each) for each in counts]
+    lengths = [int(number) for number in counts]
     longest = max(lengths)
     if ranks.size * longest >= 2 * len(table):  # what a sum sends: two halves of all
         yield from otherwise()
@@ -123,8 +123,8 @@ def average_rows(
         yield from average_rows(table, ranks, table.dtype, otherwise, lambda: True)
         return
     table[rows] = 0
-    for each, length in zip(received, lengths):
-        values, places, _ = pack(longest, table.shape[1], dtype, each)
+    for part, length in zip(received, lengths):
+        values, places, _ = pack(longest, table.shape[1], dtype, part)
         table.index_add_(0, places[:length].long(), values[:length].to(table.dtype))
 
 
@@ -198,7 +198,7 @@ def encode(blocks: Any, packed: Any) -> None:
     """
     numbers, scales = split(packed)
     torch.div(blocks.abs().amax(1, keepdim=True), LARGEST, out=scales)
-    for values, eight, scale in zip(*(each.split(AT_ONCE) for each in (blocks, numbers, scales))):
+    for values, eight, scale in zip(*(tensor.split(AT_ONCE) for tensor in (blocks, numbers, scales))):
         rounded = values.div(scale.clamp(min=torch.finfo(torch.float32).tiny)).round_()
         eight.copy_(rounded)
         values.addcmul_(rounded, scale, value=-1)
@@ -209,5 +209,5 @@ def encode(blocks: Any, packed: Any) -> None:
 def add_decoded(packed: Any, sums: Any, factor: float = 1.0) -> None:
     """Add numbers of 8 bits, times a factor, to sums."""
     numbers, scales = split(packed)
-    for eight, scale, each in zip(*(each.split(AT_ONCE) for each in (numbers, scales, sums))):
-        each.addcmul_(eight.to(torch.float32), scale, value=factor)
+    for eight, scale, total in zip(*(tensor.split(AT_ONCE) for tensor in (numbers, scales, sums))):
+        total.addcmul_(eight.to(torch.float32), scale, value=factor)

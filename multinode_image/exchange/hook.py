@@ -53,9 +53,9 @@ def count_waiting(parallel: Any, seen: Any) -> None:
     def stop(began: float) -> None:
         seen.waited = (seen.waited or 0.0) + time.perf_counter() - began
 
-    for each in parallel.parameters():
-        if each.requires_grad:
-            each.register_hook(prepare)
+    for parameter in parallel.parameters():
+        if parameter.requires_grad:
+            parameter.register_hook(prepare)
 
 
 # The communication hook of a DistributedDataParallel: which parts of buckets are exchanged how, and in which order.
@@ -127,7 +127,7 @@ class Exchange:
     def end(self) -> None:
         """Wait for all that is on its way, in its order, and hand it over."""
         began = time.perf_counter()
-        left = [each for started in self.in_progress for each in started]
+        left = [transfer for started in self.in_progress for transfer in started]
         while left := advance(left, finish=True):
             pass
         for future, buffer in self.futures:
@@ -198,10 +198,10 @@ class Exchange:
     def recall(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the memory of a part, made anew where DDP has changed its buckets."""
         place, shape = key[:2], key[2:]
-        found = self.memories.get(place)
-        if found is None or found[0] != shape:
-            found = self.memories[place] = (shape, make())
-        return found[1]
+        memory = self.memories.get(place)
+        if memory is None or memory[0] != shape:
+            memory = self.memories[place] = (shape, make())
+        return memory[1]
 
 
 def list_ids(module: Any) -> list[int]:
@@ -227,8 +227,8 @@ def find_tables(module: Any) -> set[int]:
     """
     tables: set[int] = set()
     others: set[int] = set()
-    for each in module.modules():
-        is_table = hasattr(each, "num_embeddings") and not getattr(each, "sparse", False)
-        for weight in each.parameters(recurse=False):
+    for layer in module.modules():
+        is_table = hasattr(layer, "num_embeddings") and not getattr(layer, "sparse", False)
+        for weight in layer.parameters(recurse=False):
             (tables if is_table and weight.dim() > 1 and count_bytes(weight) >= LEAST else others).add(id(weight))
     return tables - others

@@ -233,5 +233,5 @@ class Agreement(Fixed):
         """Return the ids of the parameters that all ranks have gradients of from bfloat16."""
         if self.now is None:
             self.work.wait()
-            self.now = frozenset(each for each, flag in zip(self.parameters, self.flags.tolist()) if flag)
+            self.now = frozenset(parameter for parameter, flag in zip(self.parameters, self.flags.tolist()) if flag)
         return self.now
