@@ -142,7 +142,7 @@ def lend_private(name: str) -> Iterator[str]:
     signal that would end this process raises SystemExit in the meantime, so that no key is left.
     """
     directory = name_aside(private_path(name))
-    before = {each: signal.signal(each, leave) for each in ENDING if signal.getsignal(each) == signal.SIG_DFL}
+    before = {signum: signal.signal(signum, leave) for signum in ENDING if signal.getsignal(signum) == signal.SIG_DFL}
     try:
         yield make_private(directory)
     finally:
@@ -152,8 +152,8 @@ def lend_private(name: str) -> Iterator[str]:
         with contextlib.suppress(OSError):
             os.rmdir(directory)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 def leave(number: int, _: object) -> NoReturn:

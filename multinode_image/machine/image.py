@@ -81,8 +81,8 @@ def release(version: str) -> tuple[int, int]:
 
 def list_sites(stack: Stack, environ: Mapping[str, str]) -> list[str]:
     """List the directories in which Python looks for packages, in its order (docs.python.org, site)."""
-    own = find_user_site(stack, environ)
-    return [*filter(None, environ.get("PYTHONPATH", "").split(os.pathsep)), *([own] if own else []), stack.site]
+    places = [*environ.get("PYTHONPATH", "").split(os.pathsep), find_user_site(stack, environ)]
+    return [*filter(None, places), stack.site]
 
 
 def find_user_site(stack: Stack, environ: Mapping[str, str]) -> str:
@@ -93,11 +93,11 @@ def find_user_site(stack: Stack, environ: Mapping[str, str]) -> str:
 
 def list_hidden(stack: Stack, environ: Mapping[str, str]) -> list[str]:
     """List packages of the image that Python takes from the user's home, in another release."""
-    own = read_installed([find_user_site(stack, environ)])
-    if not own:  # the usual case, in which no other directory is read
+    at_home = read_installed([find_user_site(stack, environ)])
+    if not at_home:  # the usual case, in which no other directory is read
         return []
     image = read_installed([stack.site])
-    return sorted(name for name in own.keys() & image.keys() - TOOLS if own[name] != image[name])
+    return sorted(name for name in at_home.keys() & image.keys() - TOOLS if at_home[name] != image[name])
 
 
 def warn_hidden(stack: Stack, environ: Mapping[str, str]) -> list[str]:

@@ -285,8 +285,8 @@ def find_target(error: BaseException) -> str:
 
 def list_innermost(error: BaseException) -> Iterator[FrameType]:
     """Yield the frames of an error and of those that it came from, the innermost first."""
-    for each in reversed(list_causes(error)):
-        frames, trace = list[FrameType](), each.__traceback__
+    for cause in reversed(list_causes(error)):
+        frames, trace = list[FrameType](), cause.__traceback__
         while trace is not None:
             frames.append(trace.tb_frame)
             trace = trace.tb_next

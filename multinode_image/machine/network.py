@@ -34,14 +34,14 @@ def find_interface(host: str | None) -> str | None:
     The kernel chooses among the routes: it takes an address of that interface. A zone names it (RFC 4007).
     """
     zone = (host or "").partition("%")[2]
-    own = "" if zone else own_address(host)
-    return zone or (name_interface(own) if own else None)
+    address = "" if zone else own_address(host)
+    return zone or (name_interface(address) if address else None)
 
 
 def name_interface(address: str) -> str | None:
     """Return the interface that has an address; None for loopback, which may have addresses of other hosts."""
     rows = list_ipv6(read_text("/proc/net/if_inet6")) if ":" in address else list_ipv4()
-    return next((name for name, each in rows if each == address and name != "lo"), None)
+    return next((name for name, other in rows if other == address and name != "lo"), None)
 
 
 def list_ipv4() -> Iterator[tuple[str, str]]:
@@ -96,8 +96,8 @@ def is_here(host: str) -> bool:
 
     Nothing is sent. That an address can be bound says less: with ip_nonlocal_bind, as keepalived sets it, all can be.
     """
-    address, own = find_both_ends(host)
-    return bool(address) and (address == own or address in ANYWHERE or is_loopback(address))
+    address, source = find_both_ends(host)
+    return bool(address) and (address == source or address in ANYWHERE or is_loopback(address))
 
 
 def has_only_ipv6(host: str) -> bool:
@@ -112,9 +112,9 @@ def own_address(host: str | None) -> str | None:
     known, it is the address on the default route.
     """
     for target in (host, *SOMEWHERE):
-        own = find_both_ends(target)[1] if target else ""
-        if own and not is_loopback(own):
-            return own
+        address = find_both_ends(target)[1] if target else ""
+        if address and not is_loopback(address):
+            return address
     return None
 
 
@@ -141,8 +141,9 @@ def split_addresses(host: str) -> tuple[list[str], list[str]]:
     One on loopback is left out, and so is one to which no way leads: it may be this machine's in a family that is off.
     """
     ways = dict(find_way(place) for place in look_up(host, DISCARD, socket.SOCK_DGRAM, timeouts.LOOKUP))
-    ways = {address: own for address, own in ways.items() if address and not is_loopback(address)}
-    return [each for each in ways if each == ways[each]], [each for each in ways if each != ways[each]]
+    ways = {address: source for address, source in ways.items() if address and not is_loopback(address)}
+    here = [address for address, source in ways.items() if address == source]
+    return here, [address for address in ways if address not in here]
 
 
 def write_address(place: tuple[object, ...]) -> str:

@@ -152,7 +152,7 @@ def list_remedies(limit: int, least: int, ranks: int) -> str:
 
 def load_model(facts: Facts, arguments: Mapping[str, object]) -> Model | None:
     """Return the model that arguments name, if it is in this container."""
-    name = next((str(arguments[each]) for each in MODELS if arguments.get(each) not in (None, True, "")), "")
+    name = next((str(arguments[flag]) for flag in MODELS if arguments.get(flag) not in (None, True, "")), "")
     environ = facts.environ_with_home
     cache = find_models(environ, facts.stack.transformers)
     revision = str(arguments.get("model_revision") or "main")

@@ -98,7 +98,7 @@ def parse_model(config: Mapping[str, object], stored: tuple[int, int] | None = N
         places=shape["places"],
         is_gated=is_gated,
         head=str(kinds[0]) if isinstance(kinds, list) and kinds else "",
-        dropout=next((float(each) for each in dropouts if isinstance(each, (int, float))), usual),
+        dropout=next((float(rate) for rate in dropouts if isinstance(rate, (int, float))), usual),
     )
 
 
@@ -175,14 +175,14 @@ def load_object(path: str) -> Mapping[str, object] | None:
 def parse_object(text: str | bytes) -> Mapping[str, object] | None:
     """Return the object in a text of JSON; None where there is none."""
     try:
-        found = parse_json(text)
+        value = parse_json(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def take_number(config: Mapping[str, object], names: tuple[str, ...]) -> int:
     """Return the first of several numbers that a configuration has, 0 where it has none that can be meant."""
-    found = (config.get(name) for name in names)
-    numbers = (each for each in found if isinstance(each, int) and not isinstance(each, bool))
-    return next((each for each in numbers if 0 < each < LARGEST), 0)
+    values = (config.get(name) for name in names)
+    numbers = (value for value in values if isinstance(value, int) and not isinstance(value, bool))
+    return next((value for value in numbers if 0 < value < LARGEST), 0)

@@ -63,9 +63,9 @@ HEADER = "a token in a header"
 
 def _join_maybe(*, words: bool) -> str:
     """Return what may be a secret as one expression, of the kinds that begin with a letter, or of the others."""
-    rows = [one for name, one in TABLE.items() if one.maybe and name != HEADER]
-    found = [row for row in rows if row.begins[0][0].isalpha() == words]
-    return "|".join(f"(?:{'|'.join(map(re.escape, row.begins))}){row.maybe}" for row in found)
+    rows = [row for name, row in TABLE.items() if row.maybe and name != HEADER]
+    chosen = [row for row in rows if row.begins[0][0].isalpha() == words]
+    return "|".join(f"(?:{'|'.join(map(re.escape, row.begins))}){row.maybe}" for row in chosen)
 
 
 MAYBE = re.compile(

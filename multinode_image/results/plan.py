@@ -37,8 +37,8 @@ def find_results(
 
     None for a URL, what cannot be a path, and for a command that trains nothing.
     """
-    own = (*(arguments.get(name) for name in OUTPUTS), environ.get(RESULTS))
-    for value in own if command.kind == SCRIPT else (arguments.get(OUTPUT_DIR),):
+    places = (*(arguments.get(name) for name in OUTPUTS), environ.get(RESULTS))
+    for value in places if command.kind == SCRIPT else (arguments.get(OUTPUT_DIR),):
         if isinstance(value, str) and value:
             path = expand_user(value, environ.get("HOME", ""))  # as the Trainer does, and a shell where nobody quotes
             return (path if "://" not in path and is_path(path) else None), False
