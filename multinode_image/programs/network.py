@@ -48,9 +48,9 @@ def main(argv: Sequence[str], _: Mapping[str, str], __: str) -> NoReturn:
     (backend,) = argv
     import_backend(backend)
     dist.init_process_group(backend, timeout=PATIENCE)
-    found = measure(backend)
+    measured = measure(backend)
     if dist.get_rank() == 0:
-        print(describe(found), flush=True)
+        print(describe(measured), flush=True)
     leave(0)
 
 
@@ -96,9 +96,9 @@ def time_sum(numbers: torch.Tensor) -> float:
 
 def slowest(seconds: float) -> float:
     """Return the longest of all ranks' times, which all ranks then know."""
-    found = torch.tensor([seconds], dtype=torch.float64)
-    dist.all_reduce(found, op=dist.ReduceOp.MAX)
-    return float(found)
+    longest = torch.tensor([seconds], dtype=torch.float64)
+    dist.all_reduce(longest, op=dist.ReduceOp.MAX)
+    return float(longest)
 
 
 def time_layer(*, lowered: bool) -> float:
@@ -125,12 +125,12 @@ def clock(action: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def describe(found: Measured) -> str:
+def describe(measured: Measured) -> str:
     """Return what was measured, and a table of what that would cost."""
-    rate, modes, cores = found.link.bandwidth, list(SENT), f"{found.cores} core{'s'[: found.cores > 1]}"
+    rate, modes, cores = measured.link.bandwidth, list(SENT), f"{measured.cores} core{'s'[: measured.cores > 1]}"
     lines = [
-        f"{found.ranks} ranks, {found.backend}: each sends {rate / 1e6:.0f} MB/s ({rate * 8e-9:.2f} Gbit/s of data), "
-        f"a message takes {found.link.latency * 1e3:.2f} ms",
+        f"{measured.ranks} ranks, {measured.backend}: each sends {rate / 1e6:.0f} MB/s "
+        f"({rate * 8e-9:.2f} Gbit/s of data), a message takes {measured.link.latency * 1e3:.2f} ms",
         "",
         "The share of a step that is lost to the other ranks, estimated from that, for each MULTINODE_GRADIENTS.",
         f"alone: a step of {BATCH} x {LENGTH} words, as many layers as one that was measured here on {cores}",
@@ -138,9 +138,9 @@ def describe(found: Measured) -> str:
         f"{'':30}{'alone':>9}" + "".join(f"{mode:>9}" for mode in modes),
     ]
     for name, model in NAMES.items():
-        for dtype, layer in found.steps.items():
-            work = Work(model, layer * model.layers, BATCH * LENGTH, found.cores)
-            shares = [estimate_share(work, SENT[mode], found.link, found.ranks) for mode in modes]
+        for dtype, layer in measured.steps.items():
+            work = Work(model, layer * model.layers, BATCH * LENGTH, measured.cores)
+            shares = [estimate_share(work, SENT[mode], measured.link, measured.ranks) for mode in modes]
             cells = "".join(f"{share:>9.0%}" for share in shares)
             lines.append(f"{f'{name}, {dtype}':30}{work.step:>7.2f} s{cells}")
     return "\n".join(lines)

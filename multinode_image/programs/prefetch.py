@@ -30,8 +30,8 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         os.environ.setdefault(name, "1")
     plan = json.loads(argv[0])
     try:
-        for each in plan["wanted"]:
-            fetch(Wanted(*each), environ)
+        for row in plan["wanted"]:
+            fetch(Wanted(*row), environ)
         print_output(f"prefetch: {describe_end(plan['task'], ' and '.join(plan['caches']), whole=plan['whole'])}")
     except Refusal as refusal:
         print_error(refusal)
@@ -84,8 +84,8 @@ def fetch_model(wanted: Wanted, environ: Mapping[str, str]) -> None:
     """Bring a model's files into the cache of the hub."""
     from huggingface_hub import HfApi, snapshot_download
 
-    found = HfApi().model_info(wanted.name, revision=wanted.revision)
-    names = [each.rfilename for each in found.siblings or []]
+    info = HfApi().model_info(wanted.name, revision=wanted.revision)
+    names = [file.rfilename for file in info.siblings or []]
     chosen = choose_files(names, weights=wanted.kind == WEIGHTS)
     snapshot_download(wanted.name, revision=wanted.revision, cache_dir=wanted.cache, allow_patterns=chosen)
 

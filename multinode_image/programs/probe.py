@@ -16,13 +16,13 @@ BESIDE_TORCH = ("torchvision", "torchaudio")
 TRAINER = (*BESIDE_TORCH, "transformers", "transformers.trainer")
 
 
-def examine_torch(found: dict[str, Any], backend: str) -> None:
+def examine_torch(report: dict[str, Any], backend: str) -> None:
     """Add which torch is imported, form a group of one with the backend, and reduce a number in it."""
     import torch
     import torch.distributed as dist
 
     # Known even where no group forms.
-    found.update(torch=torch.__version__, file=torch.__file__)
+    report.update(torch=torch.__version__, file=torch.__file__)
     import_backend(backend)
     dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
     number = torch.ones(1)
@@ -39,13 +39,13 @@ def import_backend(backend: str) -> None:
         __import__("torch_ccl" if torch.__version__.startswith(("1.10", "1.11")) else "oneccl_bindings_for_pytorch")
 
 
-def examine_transformers(found: dict[str, Any]) -> None:
+def examine_transformers(report: dict[str, Any]) -> None:
     """Add which transformers is imported, if its Trainer can be; `importing` is the last of TRAINER that was tried."""
     for name in TRAINER:
-        found["importing"] = name
+        report["importing"] = name
         if name not in BESIDE_TORCH or importlib.util.find_spec(name):
             importlib.import_module(name)
-    found["transformers"] = sys.modules["transformers"].__version__
+    report["transformers"] = sys.modules["transformers"].__version__
 
 
 def attempt(examine: Callable[[], None]) -> str:
@@ -65,8 +65,8 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
 
     A group that is destroyed right after a collective may hang.
     """
-    found: dict[str, Any] = {"python": platform.python_version(), "path": sys.path[1:]}
-    found["error"] = attempt(lambda: examine_torch(found, argv[0]))
-    found["broken"] = attempt(lambda: examine_transformers(found))
-    print(json.dumps(found), flush=True)
+    report: dict[str, Any] = {"python": platform.python_version(), "path": sys.path[1:]}
+    report["error"] = attempt(lambda: examine_torch(report, argv[0]))
+    report["broken"] = attempt(lambda: examine_transformers(report))
+    print(json.dumps(report), flush=True)
     os._exit(0)

@@ -186,7 +186,7 @@ def run(arguments: TrainingArguments, planned: str, environ: Mapping[str, str]) 
     trainer.train()
     samples = int(trainer.state.global_step) * batch * world
     report = Report(digest_weights(model), before, measure_loss(model))
-    checks.check_reports([Report(*each) for each in gather(tuple(report))])
+    checks.check_reports([Report(*fields) for fields in gather(tuple(report))])
     facts = {
         "world_size": world,
         "backend": backend,
@@ -227,6 +227,6 @@ def gather(mine: Any) -> list[Any]:
     """Return what all ranks have, in their order, on every rank."""
     if not dist.is_initialized():
         return [mine]
-    found: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(found, mine)
-    return found
+    theirs: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(theirs, mine)
+    return theirs

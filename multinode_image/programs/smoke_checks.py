@@ -36,7 +36,7 @@ def default_flags(output: str, backend: str, known: Collection[str]) -> Iterator
     """Yield the defaults as words of a command line; known: those of the release; backend may be empty."""
     yield from ("--output_dir", output)
     for flag, value in DEFAULTS:
-        for name in [each for each in list_names(flag) if each in known][:1]:
+        for name in [alias for alias in list_names(flag) if alias in known][:1]:
             yield from (f"--{name}",) if value is None else (f"--{name}", value)
     if backend:
         yield from ("--ddp_backend", backend)
@@ -99,9 +99,9 @@ def check_world(size: int, asked: Sequence[str]) -> None:
 def check_jobs(names: Sequence[str]) -> None:
     """Raise Failed unless all ranks, in their order, are of one job: two that share a node and a port may have met."""
     if len(set(names)) > 1:
-        each = ", ".join(f"rank {rank}: {name or 'no name'}" for rank, name in enumerate(names))
+        jobs = ", ".join(f"rank {rank}: {name or 'no name'}" for rank, name in enumerate(names))
         remedy = "export another MASTER_PORT for one of the jobs, or another PET_RDZV_ID"
-        raise Failed(f"the ranks are of different jobs, {each}; {remedy}")
+        raise Failed(f"the ranks are of different jobs, {jobs}; {remedy}")
 
 
 def check_used_backend(actual: str, planned: str) -> None:
@@ -113,8 +113,8 @@ def check_used_backend(actual: str, planned: str) -> None:
 def check_reports(reports: Sequence[Report]) -> None:
     """Raise Failed unless all ranks ended with the same weights, and the loss fell far enough."""
     if len({report.digest for report in reports}) > 1:
-        each = ", ".join(f"rank {rank}: {report.digest[:12]}" for rank, report in enumerate(reports))
-        raise Failed(f"the weights differ between ranks: {each}")
+        digests = ", ".join(f"rank {rank}: {report.digest[:12]}" for rank, report in enumerate(reports))
+        raise Failed(f"the weights differ between ranks: {digests}")
     before, after = reports[0].before, reports[0].after
     if not after < before * MARGIN:
         raise Failed(f"the loss went from {before:.4f} to {after:.4f}, it had to fall below {before * MARGIN:.4f}")
