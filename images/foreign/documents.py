@@ -124,7 +124,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 # Tags of HTML that others wrote, in time by its length: html.parser takes it by the square of what is malformed.
 
 TAG = re.compile(r"[A-Za-z][^\s/>]*")
-BETWEEN, NAME, EQUALS, PLAIN = (re.compile(each) for each in (r"[\s/]*", r"[^\s/>=]+", r"\s*=\s*", r"[^\s>]*"))
+BETWEEN, NAME, EQUALS, PLAIN = (re.compile(pattern) for pattern in (r"[\s/]*", r"[^\s/>=]+", r"\s*=\s*", r"[^\s>]*"))
 # Elements of which all up to their end is text (HTML standard, "Elements": raw text and escapable raw text).
 RAW = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style", "textarea", "title")}
 

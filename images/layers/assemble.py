@@ -76,9 +76,9 @@ def write_layers(ingredients: Ingredients, extras: Sequence[Draft], sbom: Future
     `extras` are the layers directly above the base. `sbom` is the software bill of materials, which may still be
     written: that takes as long as a small layer.
     """
-    drafts = _list_drafts(ingredients, sbom, context.store)
-    made: list[Callable[[], Draft]] = [*(partial(replace, extra) for extra in extras), *drafts]
-    tasks = [partial(_write, draft, ingredients, context.store) for draft in made]
+    below: list[Callable[[], Draft]] = [partial(replace, extra) for extra in extras]
+    drafts = [*below, *_list_drafts(ingredients, sbom, context.store)]
+    tasks = [partial(_write, draft, ingredients, context.store) for draft in drafts]
     return side_by_side(context.progress, "writing layers", tasks, context.settings.jobs)
 
 
