@@ -72,9 +72,9 @@ def read(packages: tuple[Store, tuple[Deb, ...]], names: list[str], facts: Facts
 def test_files_are_read_through_links_and_a_static_program_needs_no_glibc(
     packages: tuple[Store, tuple[Deb, ...]],
 ) -> None:
-    found = read(packages, ["tini", "libtcmalloc.so.4"])
+    pieces = read(packages, ["tini", "libtcmalloc.so.4"])
 
-    assert found == {"usr/bin/tini": STATIC, f"{LIBRARY}/libtcmalloc.so.4": TCMALLOC}
+    assert pieces == {"usr/bin/tini": STATIC, f"{LIBRARY}/libtcmalloc.so.4": TCMALLOC}
 
 
 def test_a_library_is_read_out_of_the_package_that_has_it_in_another_suite(tmp_path: Path) -> None:

@@ -97,9 +97,9 @@ def test_the_library_itself_knows_its_release_better_than_its_package(name: str)
     ],
 )  # fmt: skip
 def test_a_python_has_the_packages_of_its_prefix(files: Files, path: str, python: str, file: str, site: str) -> None:
-    found = facts_of(SYSTEM, files, path=path)
+    facts = facts_of(SYSTEM, files, path=path)
 
-    assert (found.pythons[python], found.sites[python]) == (file, (site,))
+    assert (facts.pythons[python], facts.sites[python]) == (file, (site,))
 
 
 def test_what_forbids_pip_to_install_is_found() -> None:

@@ -24,8 +24,8 @@ def tree(*layers: Files) -> OverlayTree:
     return tree_of(*layers, keep=whole)
 
 
-def paths(made: OverlayTree) -> list[str]:
-    return [path for path, _ in made.walk()]
+def paths(merged: OverlayTree) -> list[str]:
+    return [path for path, _ in merged.walk()]
 
 
 @pytest.mark.parametrize(
@@ -54,25 +54,25 @@ def test_a_layer_is_laid_over_another(layers: list[Files], expected: list[str]) 
 
 
 def test_an_entry_goes_through_the_links_of_lower_layers() -> None:
-    made = tree({"lib": "usr/lib", "usr/lib/a": b"1"}, {"lib/b": b"2"})
+    merged = tree({"lib": "usr/lib", "usr/lib/a": b"1"}, {"lib/b": b"2"})
 
-    assert paths(made) == ["lib", "usr", "usr/lib", "usr/lib/a", "usr/lib/b"]
-    assert made.find("lib/b") == made.find("usr/lib/b")
-    assert made.text("lib/b") == "2"
+    assert paths(merged) == ["lib", "usr", "usr/lib", "usr/lib/a", "usr/lib/b"]
+    assert merged.find("lib/b") == merged.find("usr/lib/b")
+    assert merged.text("lib/b") == "2"
 
 
 def test_links_are_followed_from_where_they_are() -> None:
-    made = tree({"etc/a": "../usr/a", "usr/a": "b", "usr/b": b"text", "c": "/etc/a", "up": "../../usr/b"})
+    merged = tree({"etc/a": "../usr/a", "usr/a": "b", "usr/b": b"text", "c": "/etc/a", "up": "../../usr/b"})
 
-    assert [made.text(path) for path in ("etc/a", "c", "up")] == ["text"] * 3
-    assert made.find("c", follow=False) is not None
-    assert made.directory("etc/a") is None
+    assert [merged.text(path) for path in ("etc/a", "c", "up")] == ["text"] * 3
+    assert merged.find("c", follow=False) is not None
+    assert merged.directory("etc/a") is None
 
 
 def test_a_circle_of_links_leads_nowhere() -> None:
-    made = tree({"a": "b", "b": "a", "c": "c/c"})
+    merged = tree({"a": "b", "b": "a", "c": "c/c"})
 
-    assert [made.find(path) for path in ("a", "b/x", "c")] == [None] * 3
+    assert [merged.find(path) for path in ("a", "b/x", "c")] == [None] * 3
 
 
 def test_a_folder_keeps_its_content_when_a_layer_names_it_again() -> None:
@@ -84,11 +84,11 @@ def test_a_file_takes_the_place_of_a_directory() -> None:
 
 
 def test_a_hard_link_has_the_text_of_its_target() -> None:
-    made = OverlayTree()
+    merged = OverlayTree()
 
-    made.add(Tar(io.BytesIO(entry(b"a", b"text") + entry(b"b", kind=b"1", link=b"./a") + END)), whole)
+    merged.add(Tar(io.BytesIO(entry(b"a", b"text") + entry(b"b", kind=b"1", link=b"./a") + END)), whole)
 
-    assert made.text("b") == "text"
+    assert merged.text("b") == "text"
 
 
 def test_a_tree_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,28 +35,28 @@ def test_layers_keep_their_digests(tmp_path: Path, compression: str) -> None:
     image = Image(compression=compression)
     write(tmp_path / "layout", layout({"1": image}))
 
-    found = brought(f"oci:{tmp_path / 'layout'}:1", tmp_path / "store")
+    base = brought(f"oci:{tmp_path / 'layout'}:1", tmp_path / "store")
 
-    assert found.digest == image.digest
-    assert [f"sha256:{layer.written.digest}" for layer in found.layers] == image.layers
-    assert [f"sha256:{layer.written.diff_id}" for layer in found.layers] == image.config["rootfs"]["diff_ids"]
-    assert [layer.written.unpacked for layer in found.layers] == [len(tar) for tar in image.tars]
-    assert {layer.packed for layer in found.layers} == {compression}
+    assert base.digest == image.digest
+    assert [f"sha256:{layer.written.digest}" for layer in base.layers] == image.layers
+    assert [f"sha256:{layer.written.diff_id}" for layer in base.layers] == image.config["rootfs"]["diff_ids"]
+    assert [layer.written.unpacked for layer in base.layers] == [len(tar) for tar in image.tars]
+    assert {layer.packed for layer in base.layers} == {compression}
 
 
 def test_an_image_is_a_base_for_its_python(tmp_path: Path) -> None:
     write(tmp_path / "layout", layout({"1": Image()}))
 
-    found = brought(f"oci:{tmp_path / 'layout'}:1", tmp_path / "store")
+    base = brought(f"oci:{tmp_path / 'layout'}:1", tmp_path / "store")
 
-    assert found.name is None
-    assert found.interpreter == "usr/bin/python3.10"
-    assert found.site == Site("3.10", SITE, "/usr/bin/python3.10")
-    assert found.sites == (SITE, "usr/lib/python3/dist-packages")
-    assert found.facts.sshd == "usr/sbin/sshd"
-    assert found.environment["LANG"] == "C.UTF-8"
-    assert found.links["usr/local/bin/python"] == "/usr/bin/python3.10"
-    assert found.history == ({"created_by": "base 1"}, {"created_by": "base 2"})
+    assert base.name is None
+    assert base.interpreter == "usr/bin/python3.10"
+    assert base.site == Site("3.10", SITE, "/usr/bin/python3.10")
+    assert base.sites == (SITE, "usr/lib/python3/dist-packages")
+    assert base.facts.sshd == "usr/sbin/sshd"
+    assert base.environment["LANG"] == "C.UTF-8"
+    assert base.links["usr/local/bin/python"] == "/usr/bin/python3.10"
+    assert base.history == ({"created_by": "base 1"}, {"created_by": "base 2"})
 
 
 ROWS = [{"created_by": "a"}, {"created_by": "b", "empty_layer": True}, {"created_by": "c", "comment": "d"}]
@@ -64,14 +64,14 @@ NUMBERED = [{"created_by": "base 1"}, {"created_by": "base 2"}]
 
 
 @pytest.mark.parametrize(
-    ("history", "found"),
+    ("history", "kept"),
     [(ROWS, ROWS), ([*ROWS, None], ROWS), (ROWS[:2], NUMBERED), ([*ROWS, ROWS[0]], NUMBERED), (ROWS[0], NUMBERED)],
 )
-def test_a_history_is_kept_if_it_accounts_for_every_layer(tmp_path: Path, history: object, found: object) -> None:
+def test_a_history_is_kept_if_it_accounts_for_every_layer(tmp_path: Path, history: object, kept: object) -> None:
     """Rows without a layer are of what a Dockerfile says of the whole image."""
     write(tmp_path / "layout", layout({"1": Image(history=history)}))
 
-    assert [*brought(f"oci:{tmp_path / 'layout'}:1", tmp_path / "store").history] == found
+    assert [*brought(f"oci:{tmp_path / 'layout'}:1", tmp_path / "store").history] == kept
 
 
 def test_the_second_time_nothing_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,16 +127,16 @@ def test_a_manifest_that_says_another_size_of_a_layer_is_refused(tmp_path: Path,
     """By the size of the manifest, the good layer in the store counted as damaged, in every run."""
     image = Image()
     write(tmp_path / "layout", layout({"1": image}))
-    found = fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store").manifest
-    size = found.layers[1].size
-    wrong = replace(found, layers=(found.layers[0], replace(found.layers[1], size=size + more)))
+    manifest = fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store").manifest
+    size = manifest.layers[1].size
+    wrong = replace(manifest, layers=(manifest.layers[0], replace(manifest.layers[1], size=size + more)))
 
     with pytest.raises(WorldFault) as caught:
         pull_locked(BaseImage(wrong, ()), AMD64, Store(tmp_path / "store"), None, lambda _: None)
 
     said = f"{image.layers[1]} (the manifest says {size + more} bytes, the layer has {size})"
     assert caught.value.value == f"{image.digest}: {said}"
-    assert Store(tmp_path / "store").has(found.layers[1].sha256, size)
+    assert Store(tmp_path / "store").has(manifest.layers[1].sha256, size)
 
 
 def test_a_layer_without_a_byte_is_one_without_files(tmp_path: Path) -> None:

@@ -73,16 +73,16 @@ def take(path: Path, scratch: Path, *, built: bool = False) -> None:
     parts = pull_image(named, AMD64, store, ACCESS, lambda _: None)
     [inside] = read_images(named, AMD64, store, ACCESS)
     facts, _ = inspect.read_facts([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment, AMD64)
-    each_way: list[Callable[[], object]] = [
+    steps: list[Callable[[], object]] = [
         lambda: inside.file(LOCK),
         lambda: pulled.read_base(parts, PYTHON, "2.28", store),
         lambda: compare(inside, parts),
     ]
     if built:
-        each_way.append(lambda: build_on(facts, scratch))
-    for each in each_way:
+        steps.append(lambda: build_on(facts, scratch))
+    for step in steps:
         try:
-            each()
+            step()
         except Fault as fault:
             assert fault.value and fault.remedy
 
@@ -106,7 +106,7 @@ def build_on(facts: Facts, scratch: Path) -> None:
     facts = dataclasses.replace(facts, pythons={PYTHON: path}, sites={PYTHON: facts.sites.get(PYTHON, (site,))})
     additions.list_missing_pieces(facts), additions.choose_links(facts, path)
     listed = components.of_debian(parse_paragraphs(facts.status), _distro(facts))
-    listed += [components.of_installed(found.name, found.version) for found in facts.distributions]
+    listed += [components.of_installed(distribution.name, distribution.version) for distribution in facts.distributions]
     components.document("a", "1", datetime.date(2026, 1, 1), listed).encode()
     try:
         hide(facts, scratch / "layer")
@@ -148,10 +148,10 @@ def soon() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a directory; what is imported and read once, such as the list of licences, is not counted as memory."""
-    found = tmp_path_factory.mktemp("any")
-    with watched(found, memory=1 << 30) as scratch:
+    directory = tmp_path_factory.mktemp("any")
+    with watched(directory, memory=1 << 30) as scratch:
         use(stand_in.layout({"a": stand_in.Image([SYSTEM])}), scratch, built=True)
-    return found
+    return directory
 
 
 @given(above=st.lists(hostile.tars, min_size=1, max_size=2), kind=PACKED, at=st.just([]) | hostile.changes)
@@ -195,9 +195,12 @@ def test_any_documents_are_read_or_refused(
     place: Path, where: str, edits: list[tuple[list[int], object]], as_tar: bool
 ) -> None:
     """A document is changed, and what names it changed with it."""
-    found = stand_in.Image([SYSTEM])
-    documents: dict[str, Any] = {"config": dict(found.config), "manifest": json.loads(found.blobs[found.digest])}
-    documents["index"] = {"schemaVersion": 2, "manifests": [found.entry]}
+    original = stand_in.Image([SYSTEM])
+    documents: dict[str, Any] = {
+        "config": dict(original.config),
+        "manifest": json.loads(original.blobs[original.digest]),
+    }
+    documents["index"] = {"schemaVersion": 2, "manifests": [original.entry]}
     for path, new in edits if where == "config" else ():
         documents["config"] = hostile.replaced(documents["config"], path, new)
     config = json.dumps(documents["config"]).encode()
@@ -208,7 +211,7 @@ def test_any_documents_are_read_or_refused(
     documents["index"]["manifests"][0] |= {"digest": digest(manifest), "size": len(manifest)}
     for path, new in edits if where == "index" else ():
         documents["index"] = hostile.replaced(documents["index"], path, new)
-    blobs = {**found.blobs, digest(config): config, digest(manifest): manifest}
+    blobs = {**original.blobs, digest(config): config, digest(manifest): manifest}
     files = {"blobs/" + name.replace(":", "/"): data for name, data in blobs.items()}
     with watched(place, MEMORY) as scratch:
         use({**files, "index.json": json.dumps(documents["index"]).encode()}, scratch, as_tar=as_tar)

@@ -249,10 +249,14 @@ def test_any_status_is_read(status: str) -> None:
 # Licences from the metadata of wheels.
 
 
-def shown(found: Iterable[License]) -> list[str]:
+def shown(stated: Iterable[License]) -> list[str]:
     return [
-        f"expression {one.value}" if isinstance(one, LicenseExpression) else f"id {one.id}" if one.id else str(one.name)
-        for one in found
+        f"expression {licence.value}"
+        if isinstance(licence, LicenseExpression)
+        else f"id {licence.id}"
+        if licence.id
+        else str(licence.name)
+        for licence in stated
     ]
 
 

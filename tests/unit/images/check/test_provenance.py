@@ -30,12 +30,12 @@ def predicate(locked: Lock) -> dict[str, Any]:
 
 
 def test_it_is_about_the_image_with_that_digest() -> None:
-    found = json.loads(provenance.write_statement(lock(), DIGEST))
+    statement = json.loads(provenance.write_statement(lock(), DIGEST))
 
-    assert found["_type"] == "https://in-toto.io/Statement/v1"
-    assert found["subject"] == [{"name": lock().tag, "digest": {"sha256": "d" * 64}}]
-    assert found["predicateType"] == "https://slsa.dev/provenance/v1"
-    assert found["predicate"].keys() == {"buildDefinition", "runDetails"}
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["subject"] == [{"name": lock().tag, "digest": {"sha256": "d" * 64}}]
+    assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
+    assert statement["predicate"].keys() == {"buildDefinition", "runDetails"}
 
 
 def test_it_names_the_lock_and_each_file_with_its_package_and_sha256() -> None:
@@ -81,15 +81,18 @@ def test_a_base_of_others_is_one_of_the_files_and_what_it_has_is_none(
 
 
 def test_it_says_what_was_asked_for_and_with_which_tools_it_was_made() -> None:
-    found = predicate(lock(trim=False, env=("A=1", "B=2")))
+    definition = predicate(lock(trim=False, env=("A=1", "B=2")))
 
     asked = {"torch": "2.13.0", "backend": "gloo", "trim": False, "env": ["A=1", "B=2"]}
-    assert asked.items() <= found["externalParameters"].items() and "no-import" not in found["externalParameters"]
-    assert found["internalParameters"] == lockfile.tools(Content())
+    assert (
+        asked.items() <= definition["externalParameters"].items()
+        and "no-import" not in definition["externalParameters"]
+    )
+    assert definition["internalParameters"] == lockfile.tools(Content())
 
 
 def test_where_the_files_came_from_makes_no_other_provenance() -> None:
-    elsewhere = [replace(each, url="https://mirror.example/x") for each in lock().artifacts]
+    elsewhere = [replace(file, url="https://mirror.example/x") for file in lock().artifacts]
 
     assert provenance.write_statement(lock(elsewhere, undated=("torch",)), DIGEST) == provenance.write_statement(
         lock(), DIGEST
@@ -97,10 +100,10 @@ def test_where_the_files_came_from_makes_no_other_provenance() -> None:
 
 
 def test_the_users_own_files_are_named_with_their_sha256() -> None:
-    found = predicate(lock(user_files=(UserFile("a.py", "7" * 64), UserFile("b", target="a.py"))))
+    definition = predicate(lock(user_files=(UserFile("a.py", "7" * 64), UserFile("b", target="a.py"))))
 
-    assert found["externalParameters"]["user-files"] == ["a.py", "b"]
-    assert found["resolvedDependencies"][-1] == {"name": "workspace/a.py", "digest": {"sha256": "7" * 64}}
+    assert definition["externalParameters"]["user-files"] == ["a.py", "b"]
+    assert definition["resolvedDependencies"][-1] == {"name": "workspace/a.py", "digest": {"sha256": "7" * 64}}
 
 
 # Which documents beside an image are taken for ours: by every name of an SBOM or a statement.

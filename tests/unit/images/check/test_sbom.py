@@ -38,36 +38,36 @@ def controls(said: Callable[[Deb], str] = control) -> sbom.Controls:
     return {deb: said(deb) for deb in LOCK.debian.debs}
 
 
-def parts(locked: Lock, found: Base, store: Store, said: Callable[[Deb], str] = control) -> list[dict[str, Any]]:
+def parts(locked: Lock, below: Base, store: Store, said: Callable[[Deb], str] = control) -> list[dict[str, Any]]:
     """Return the components of a document."""
-    rows: list[dict[str, Any]] = json.loads(sbom.write_sbom(locked, [], found, store, controls(said)))["components"]
+    rows: list[dict[str, Any]] = json.loads(sbom.write_sbom(locked, [], below, store, controls(said)))["components"]
     return rows
 
 
 def listed(place: Path, *, made: bool) -> dict[str, list[dict[str, str]]]:
     """List the hashes of what the SBOM has, by package URL without its version."""
-    found = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()}, made=made)
-    rows = parts(LOCK, found, Store(place))
+    below = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()}, made=made)
+    rows = parts(LOCK, below, Store(place))
     return {row["purl"].partition("@")[0]: row.get("hashes", []) for row in rows if "purl" in row}
 
 
 def test_a_pulled_base_brings_its_own_packages_and_debian_the_added_ones(tmp_path: Path) -> None:
-    found = listed(tmp_path, made=False)
+    hashes = listed(tmp_path, made=False)
 
-    assert found["pkg:deb/ubuntu/libc6"] == []
-    assert found["pkg:deb/debian/tini"] == [{"alg": "SHA-256", "content": "1" * 64}]
-    assert found["pkg:pypi/intel-extension-for-pytorch"] == []
-    assert "pkg:pypi/six" not in found  # it is replaced by a wheel, of which there is none here
-    assert {"pkg:generic/multinode", "pkg:generic/transformers-examples"} <= found.keys()
+    assert hashes["pkg:deb/ubuntu/libc6"] == []
+    assert hashes["pkg:deb/debian/tini"] == [{"alg": "SHA-256", "content": "1" * 64}]
+    assert hashes["pkg:pypi/intel-extension-for-pytorch"] == []
+    assert "pkg:pypi/six" not in hashes  # it is replaced by a wheel, of which there is none here
+    assert {"pkg:generic/multinode", "pkg:generic/transformers-examples"} <= hashes.keys()
 
 
 def test_each_file_of_the_users_own_is_a_file_with_its_sha256(tmp_path: Path) -> None:
     locked = replace(LOCK, user_files=(UserFile("a.py", "7" * 64), UserFile("b", target="a.py")))
 
-    found = [row for row in parts(locked, UBUNTU, Store(tmp_path)) if row["bom-ref"].startswith("file:")]
+    files = [row for row in parts(locked, UBUNTU, Store(tmp_path)) if row["bom-ref"].startswith("file:")]
 
     hashes = [{"alg": "SHA-256", "content": "7" * 64}]
-    assert found == [{"type": "file", "bom-ref": "file:/workspace/a.py", "name": "/workspace/a.py", "hashes": hashes}]
+    assert files == [{"type": "file", "bom-ref": "file:/workspace/a.py", "name": "/workspace/a.py", "hashes": hashes}]
 
 
 @pytest.mark.parametrize(
@@ -97,18 +97,18 @@ def test_an_added_package_has_the_source_that_it_names_and_nothing_else_of_it(
 ) -> None:
     rows = parts(LOCK, UBUNTU, Store(tmp_path), lambda _: said)
 
-    (found,) = (row for row in rows if "deb/debian/" in row.get("purl", ""))
-    assert (found["name"], found["version"], found.get("publisher")) == ("tini", "0.19", publisher)
-    assert found["purl"].partition("&upstream=")[2] == upstream
-    names = [row["value"] for row in found.get("properties", []) if row["name"].endswith(":SrcName")]
+    (component,) = (row for row in rows if "deb/debian/" in row.get("purl", ""))
+    assert (component["name"], component["version"], component.get("publisher")) == ("tini", "0.19", publisher)
+    assert component["purl"].partition("&upstream=")[2] == upstream
+    names = [row["value"] for row in component.get("properties", []) if row["name"].endswith(":SrcName")]
     assert names == (["gcc-12"] if upstream else [])
 
 
 def test_a_base_that_was_made_here_is_its_debian_packages(tmp_path: Path) -> None:
-    found = listed(tmp_path, made=True)
+    hashes = listed(tmp_path, made=True)
 
-    assert not [purl for purl in found if purl.startswith("pkg:pypi/")]
-    assert "pkg:deb/debian/tini" not in found  # dpkg in the stand-in does not have it
+    assert not [purl for purl in hashes if purl.startswith("pkg:pypi/")]
+    assert "pkg:deb/debian/tini" not in hashes  # dpkg in the stand-in does not have it
 
 
 @pytest.mark.parametrize("made", [True, False])

@@ -82,11 +82,11 @@ def test_every_engine_is_asked_for_an_image(tmp_path: Path, monkeypatch: pytest.
         assert image.where == "in podman"
 
 
-@pytest.mark.parametrize("found", [[], [DENIED, Docker()]])
+@pytest.mark.parametrize("engines", [[], [DENIED, Docker()]])
 def test_a_registry_is_asked_where_every_engine_that_this_user_has_was_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Sequence[object]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: Sequence[object]
 ) -> None:
-    monkeypatch.setattr(engine, "connect_all", lambda _: found)
+    monkeypatch.setattr(engine, "connect_all", lambda _: engines)
 
     with verify.open_image("a:1", None, Store(tmp_path), Access(environ={})) as [image]:
         assert image.where == "in the registry docker.io"
@@ -147,7 +147,7 @@ def compared(tmp_path: Path, theirs: list[Files], ours: list[Files], mode: int =
     right = [tmp_path / f"ours{n}" for n in range(len(ours))]
     ids = [f"sha256:{layer(path, files, mode)}" for path, files in zip(left, theirs, strict=True)]
     mine = [layer(path, files) for path, files in zip(right, ours, strict=True)]
-    parts = tuple(Layer(f"part {n}", Written(each, each, 1, 1), reused=True) for n, each in enumerate(mine))
+    parts = tuple(Layer(f"part {n}", Written(digest, digest, 1, 1), reused=True) for n, digest in enumerate(mine))
     config = json.dumps({"rootfs": {"diff_ids": ids}}).encode()
     inside = Inside("x", MANIFEST, config, tuple(left))
     return verify.compare_images(inside, Image(("x",), config, b"", parts), right)
@@ -171,17 +171,17 @@ SAME: Files = {"a": "1", "b": "2"}
 def test_the_first_difference_is_named(
     tmp_path: Path, theirs: list[Files], ours: list[Files], place: tuple[str, str]
 ) -> None:
-    found = compared(tmp_path, theirs, ours)
+    difference = compared(tmp_path, theirs, ours)
 
-    assert found is not None
-    assert (found.part, found.path) == place
+    assert difference is not None
+    assert (difference.part, difference.path) == place
 
 
 def test_a_mode_is_a_difference(tmp_path: Path) -> None:
-    found = compared(tmp_path, [SAME], [SAME], mode=0o755)
+    difference = compared(tmp_path, [SAME], [SAME], mode=0o755)
 
-    assert found is not None
-    assert "mode 755" in found.image
+    assert difference is not None
+    assert "mode 755" in difference.image
 
 
 def test_equal_images_are_equal(tmp_path: Path) -> None:
@@ -203,8 +203,8 @@ CONFIG = {
 
 def with_config(changed: bytes, manifest: bytes = MANIFEST) -> verify.Difference | None:
     """Compare images without layers."""
-    made = Image(("x",), json.dumps(CONFIG).encode(), b"", (), KNOWN)
-    return verify.compare_images(Inside("x", manifest, changed, ()), made, [])
+    ours = Image(("x",), json.dumps(CONFIG).encode(), b"", (), KNOWN)
+    return verify.compare_images(Inside("x", manifest, changed, ()), ours, [])
 
 
 def settings(**changes: object) -> dict[str, object]:
@@ -230,10 +230,10 @@ def settings(**changes: object) -> dict[str, object]:
     ],
 )
 def test_a_change_of_the_configuration_is_named(changes: dict[str, object], path: str) -> None:
-    found = with_config(json.dumps({**CONFIG, **changes}).encode())
+    difference = with_config(json.dumps({**CONFIG, **changes}).encode())
 
-    assert found is not None
-    assert (found.part, found.path) == ("configuration", path)
+    assert difference is not None
+    assert (difference.part, difference.path) == ("configuration", path)
 
 
 def test_the_same_values_in_another_order_are_the_same() -> None:
@@ -255,10 +255,10 @@ def test_the_same_values_in_another_order_are_the_same() -> None:
 def test_what_a_manifest_says_more_is_named(more: dict[str, object], path: str) -> None:
     data = json.dumps({**json.loads(MANIFEST), **more}).encode()
 
-    found = with_config(json.dumps(CONFIG).encode(), data)
+    difference = with_config(json.dumps(CONFIG).encode(), data)
 
-    assert found is not None
-    assert (found.part, found.path) == ("manifest", path)
+    assert difference is not None
+    assert (difference.part, difference.path) == ("manifest", path)
 
 
 def test_annotations_of_the_lock_may_be_there_or_not() -> None:
@@ -273,18 +273,18 @@ def with_layer(theirs: Path, mine: Path) -> verify.Difference | None:
     """Compare images of one layer, of which the configuration of both says that it is ours."""
     digest = sha256(mine)
     config = json.dumps({"rootfs": {"diff_ids": [f"sha256:{digest}"]}}).encode()
-    made = Image(("x",), config, b"", (Layer("part", Written(digest, digest, 1, 1), reused=True),))
-    return verify.compare_images(Inside("x", MANIFEST, config, (theirs,)), made, [mine])
+    ours = Image(("x",), config, b"", (Layer("part", Written(digest, digest, 1, 1), reused=True),))
+    return verify.compare_images(Inside("x", MANIFEST, config, (theirs,)), ours, [mine])
 
 
 def test_a_layer_is_compared_by_its_content_and_not_by_what_the_configuration_says(tmp_path: Path) -> None:
     layer(tmp_path / "mine", SAME)
     layer(tmp_path / "theirs", {**SAME, "backdoor": "x"})
 
-    found = with_layer(tmp_path / "theirs", tmp_path / "mine")
+    difference = with_layer(tmp_path / "theirs", tmp_path / "mine")
 
-    assert found is not None
-    assert (found.part, found.path) == ("layer part", "/backdoor")
+    assert difference is not None
+    assert (difference.part, difference.path) == ("layer part", "/backdoor")
 
 
 @pytest.mark.parametrize("is_capable", [True, False])
@@ -302,10 +302,10 @@ def test_what_a_listing_could_hide_is_a_difference(tmp_path: Path, is_capable: b
             tar.addfile(first, io.BytesIO(b"good"))
             tar.addfile(link)
 
-    found = with_layer(other, one)
+    difference = with_layer(other, one)
 
-    assert found is not None
-    assert (found.part, found.path) == ("layer part", "/a")
+    assert difference is not None
+    assert (difference.part, difference.path) == ("layer part", "/a")
 
 
 def test_a_layer_of_too_many_files_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,8 +333,8 @@ def test_a_layer_that_other_readers_read_in_another_way_differs(tmp_path: Path, 
     left.write_bytes(left.read_bytes().rstrip(b"\0").ljust(4 * 512, b"\0") + more)
 
     try:
-        found = with_layer(left, right)
+        difference = with_layer(left, right)
     except WorldFault as fault:
         assert fault.fact == "a layer is not a tar"
     else:
-        assert found is not None and (found.part, found.path) == ("layer part", "")
+        assert difference is not None and (difference.part, difference.path) == ("layer part", "")

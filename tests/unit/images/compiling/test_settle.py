@@ -27,9 +27,9 @@ MODULES = {
 def test_a_set_in_the_order_of_addresses_is_not_written(text: str, same: bool) -> None:
     code = compile(text, "one.py", "exec")
 
-    found = settle(bytes(HEADER) + marshal.dumps(code))
+    settled = settle(bytes(HEADER) + marshal.dumps(code))
 
-    assert (found[:HEADER], marshal.loads(found[HEADER:])) == (bytes(HEADER), code) if same else not found
+    assert (settled[:HEADER], marshal.loads(settled[HEADER:])) == (bytes(HEADER), code) if same else not settled
 
 
 def test_what_else_a_process_holds_does_not_show() -> None:

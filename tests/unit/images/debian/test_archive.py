@@ -33,17 +33,17 @@ SUITE = "bookworm"
 @pytest.fixture
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
     """Write an archive, whose key counts."""
-    made = Archive(tmp_path / "debian")
-    made.write({"": [simple("apt", Depends="libc6"), simple("libc6", Essential="yes"), simple("tini")],
+    debian = Archive(tmp_path / "debian")
+    debian.write({"": [simple("apt", Depends="libc6"), simple("libc6", Essential="yes"), simple("tini")],
                 "-security": [simple("libc6", version="9:1", Essential="yes")]})  # fmt: skip
-    (tmp_path / "keyring").write_bytes(made.keyring)
+    (tmp_path / "keyring").write_bytes(debian.keyring)
     monkeypatch.setattr(archive, "KEYRING", tmp_path / "keyring")
-    return made
+    return debian
 
 
 def context(place: Path, uri: str, day: datetime.date = DAY) -> Context:
-    made = locks.context(Store(place / "store"), Sources(), {archive.VARIABLE: uri} if uri else {})
-    return replace(made, today=day)
+    usual = locks.context(Store(place / "store"), Sources(), {archive.VARIABLE: uri} if uri else {})
+    return replace(usual, today=day)
 
 
 def names(debs: tuple[Deb, ...]) -> dict[str, str]:
@@ -53,16 +53,16 @@ def names(debs: tuple[Deb, ...]) -> dict[str, str]:
 def test_a_base_gets_the_newest_of_what_it_needs(mirror: Archive, tmp_path: Path) -> None:
     at_hand = context(tmp_path, mirror.uri)
 
-    found = packages.resolve_base(SUITE, ("tini",), AMD64, at_hand)
+    chosen = packages.resolve_base(SUITE, ("tini",), AMD64, at_hand)
 
-    assert names(found.debs) == {"apt": "1:2.0~rc1+deb12u1-3", "libc6": "9:1", "tini": "1:2.0~rc1+deb12u1-3"}
-    assert [deb.filename for deb in found.debs][1] == "libc6_9%3a1_amd64.deb"
+    assert names(chosen.debs) == {"apt": "1:2.0~rc1+deb12u1-3", "libc6": "9:1", "tini": "1:2.0~rc1+deb12u1-3"}
+    assert [deb.filename for deb in chosen.debs][1] == "libc6_9%3a1_amd64.deb"
     assert (
-        packages.list_missing_debs(at_hand.store, found.debs)
-        == packages.list_unrecorded(at_hand.store, found.debs)
+        packages.list_missing_debs(at_hand.store, chosen.debs)
+        == packages.list_unrecorded(at_hand.store, chosen.debs)
         == []
     )
-    assert found.sources.count("deb http://") == 3 and str(tmp_path) not in found.sources
+    assert chosen.sources.count("deb http://") == 3 and str(tmp_path) not in chosen.sources
     assert names(packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)) == {"tini": "1:2.0~rc1+deb12u1-3"}
     assert packages.resolve_single(SUITE, (), AMD64, context(tmp_path, "file:///nowhere")) == ()
 
@@ -149,7 +149,7 @@ def test_what_was_seen_is_forgotten_as_the_message_says(
     monkeypatch.setattr(archive, "may_expire", lambda: True)
     at_hand, rows = context(tmp_path, mirror.uri), {"": [simple("tini")]}
     mirror.write(rows, dated(DAY))
-    found = packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)
+    chosen = packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)
     mirror.write(rows, dated(DAY - datetime.timedelta(9)))
 
     for _ in archive.PARTS:  # each of them has a day
@@ -157,7 +157,7 @@ def test_what_was_seen_is_forgotten_as_the_message_says(
             packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)
         Path(shlex.split(caught.value.remedy.rpartition(": rm ")[2])[0]).unlink()
 
-    assert packages.resolve_single(SUITE, ("tini",), AMD64, at_hand) == found
+    assert packages.resolve_single(SUITE, ("tini",), AMD64, at_hand) == chosen
 
 
 def test_an_older_index_counts_for_a_lock_and_where_apt_takes_one(
@@ -275,8 +275,8 @@ def test_files_are_known_by_name() -> None:
         (UNTIL + TEXT, DAY, True),
         (UNTIL + TEXT, datetime.date.max, False),
     ):
-        found = parse_release(text, SUITE, day, may_expire=may_expire)
-        assert found.files == {"main/binary-amd64/Packages.xz": ("0" * 64, 12)}
+        release = parse_release(text, SUITE, day, may_expire=may_expire)
+        assert release.files == {"main/binary-amd64/Packages.xz": ("0" * 64, 12)}
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_an_index_may_be_of_any_age_where_apt_says_so(line: str, may: bool, tmp_
 
 
 def test_a_mirror_that_is_named_is_the_only_one() -> None:
-    found = archive.choose_mirrors(SUITE, {archive.VARIABLE: "http://mirror/debian/"})
+    sources = archive.choose_mirrors(SUITE, {archive.VARIABLE: "http://mirror/debian/"})
 
-    assert [source.uri for source in found] == ["http://mirror/debian"] * 2 + ["http://mirror/debian-security"]
+    assert [source.uri for source in sources] == ["http://mirror/debian"] * 2 + ["http://mirror/debian-security"]
     assert archive.read_named({}) == archive.read_named({archive.VARIABLE: " "}) == ""

@@ -31,14 +31,14 @@ def with_data(data: bytes, control: bytes = CONTROL, pack: Callable[[bytes], byt
 
 
 def test_a_package_says_what_it_is_and_what_it_brings() -> None:
-    found = deb.parse_package(WHOLE, "a.deb")
+    parsed = deb.parse_package(WHOLE, "a.deb")
 
-    assert (found.name, found.version, found.listed) == ("tool", "1", "tool")
-    assert {name: mode for name, (_, mode) in found.control.items()} == {
+    assert (parsed.name, parsed.version, parsed.listed) == ("tool", "1", "tool")
+    assert {name: mode for name, (_, mode) in parsed.control.items()} == {
         "control": 0o644, "postinst": 0o755, "conffiles": 0o644,
     }  # fmt: skip
-    assert found.text("conffiles") == "/etc/a\n"
-    entries = deb.read_entries(found)
+    assert parsed.text("conffiles") == "/etc/a\n"
+    entries = deb.read_entries(parsed)
     assert {path: (info.isdir(), info.linkname, data) for path, info, data in entries if "/" in path} == {
         "usr/bin/a": (False, "", b"a program"), "usr/bin/b": (False, "a", b""),
     }  # fmt: skip
@@ -117,10 +117,10 @@ def test_files_stay_packed_where_only_the_control_file_is_asked_for(
     ],
 )
 def test_files_that_no_image_can_have_are_refused(data: bytes, said: str) -> None:
-    found = deb.parse_package(with_data(data), "a.deb")
+    parsed = deb.parse_package(with_data(data), "a.deb")
 
     with pytest.raises(WorldFault, match=said):
-        list(deb.read_entries(found))
+        list(deb.read_entries(parsed))
 
 
 def read_all(content: bytes) -> None:

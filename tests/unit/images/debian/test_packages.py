@@ -10,13 +10,13 @@ from images.debian.packages import Universe, Unsolvable, closure
 
 def rows(*said: str, suite: str = "bookworm") -> list[Paragraph]:
     """Read `NAME VERSION; Field: value; ...`."""
-    found = []
-    for each in said:
-        head, *others = each.split("; ")
+    paragraphs = []
+    for row in said:
+        head, *others = row.split("; ")
         name, version = head.split()
         text = "\n".join(["", f"Package: {name}", f"Version: {version}", *others, ""]).encode()
-        found.append(Paragraph(suite, text, 1, len(text)))
-    return found
+        paragraphs.append(Paragraph(suite, text, 1, len(text)))
+    return paragraphs
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_cannot_be_is_said(universe: list[str], said: str) -> None:
 
 
 def test_what_no_system_is_without_is_in_every_base() -> None:
-    found = rows("a 1; Essential: yes", "b 1; Priority: required", "c 1; Priority: important")
+    release = rows("a 1; Essential: yes", "b 1; Priority: required", "c 1; Priority: important")
     updates = rows("d 1; Essential: yes", suite="bookworm-updates")
 
-    assert Universe([*found, *updates]).essential("bookworm") == ["a", "b"]
+    assert Universe([*release, *updates]).essential("bookworm") == ["a", "b"]
