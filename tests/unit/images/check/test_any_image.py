@@ -50,7 +50,7 @@ def packed(tar: bytes, kind: str) -> bytes:
     return stand_in.packed(tar, kind)
 
 
-def made(layers: Sequence[bytes], diff_ids: Sequence[str], config: Mapping[str, Any] = {}) -> dict[str, bytes]:
+def layout(layers: Sequence[bytes], diff_ids: Sequence[str], config: Mapping[str, Any] = {}) -> dict[str, bytes]:
     """Write a layout of layers as they are packed; everything in it is true, but for the layers themselves."""
     kind = "application/vnd.oci.image"
     text = json.dumps({
@@ -160,13 +160,13 @@ def test_any_layer_is_read_or_refused(place: Path, above: list[bytes], kind: str
     layers = [packed(tar, kind) for tar in every]
     layers[-1] = hostile.changed(layers[-1], at) if layers[-1] else b""
     with watched(place, MEMORY) as scratch:
-        use(made(layers, [digest(tar) for tar in every]), scratch, built=True)
+        use(layout(layers, [digest(tar) for tar in every]), scratch, built=True)
 
 
 @given(data=st.binary(max_size=200), start=st.sampled_from([b"", compression.GZIP, compression.ZSTD, b"PK\3\4"]))
 def test_any_bytes_are_read_or_refused(place: Path, data: bytes, start: bytes) -> None:
     with watched(place, MEMORY) as scratch:
-        use(made([start + data], [digest(start + data)]), scratch)
+        use(layout([start + data], [digest(start + data)]), scratch)
         path = scratch / "image.tar"
         path.write_bytes(start + data)
         answer(path, scratch)
@@ -265,7 +265,11 @@ HOSTILE = {
 @pytest.mark.parametrize("tar", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_layer_is_read_or_refused(place: Path, tar: bytes) -> None:
     with watched(place, MEMORY) as scratch:
-        use(made([SYSTEM_TAR, tar + hostile.END], [digest(SYSTEM_TAR), digest(tar + hostile.END)]), scratch, built=True)
+        use(
+            layout([SYSTEM_TAR, tar + hostile.END], [digest(SYSTEM_TAR), digest(tar + hostile.END)]),
+            scratch,
+            built=True,
+        )
 
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
@@ -273,11 +277,11 @@ def test_a_layer_that_unpacks_to_too_much_is_refused(place: Path, kind: str, mon
     monkeypatch.setattr(limits, "LAYER", Bound(100, 1 << 20))
     tar = named(b"a", bytes(4 << 20)) + hostile.END
     with watched(place, MEMORY) as scratch, pytest.raises(WorldFault, match="unpacks to too much"):
-        take(stand_in.write(scratch / "layout", made([packed(tar, kind)], [digest(tar)])), scratch)
+        take(stand_in.write(scratch / "layout", layout([packed(tar, kind)], [digest(tar)])), scratch)
 
 
 def test_a_blob_that_is_no_file_is_not_waited_for(place: Path) -> None:
-    files = made([SYSTEM_TAR], [digest(SYSTEM_TAR)])
+    files = layout([SYSTEM_TAR], [digest(SYSTEM_TAR)])
     with watched(place, MEMORY) as scratch:
         path = stand_in.write(scratch / "layout", files) / "blobs" / digest(SYSTEM_TAR).replace(":", "/")
         path.unlink()

@@ -60,10 +60,10 @@ class Images:
         return list(entry["RepoTags"])
 
     def get(self, name: str) -> Loaded:
-        found = [record for record in self.records.values() if record["Id"] == name]
-        if not found and (name.startswith("sha256:") or full_name(name) not in self.records):
+        matching = [record for record in self.records.values() if record["Id"] == name]
+        if not matching and (name.startswith("sha256:") or full_name(name) not in self.records):
             raise ImageNotFound(f"No such image: {name}")
-        return Loaded(found[0] if found else self.records[full_name(name)], self)
+        return Loaded(matching[0] if matching else self.records[full_name(name)], self)
 
     def list(self) -> list[Loaded]:
         return [Loaded(record, self) for record in self.records.values()]

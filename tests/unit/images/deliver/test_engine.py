@@ -105,9 +105,9 @@ def test_the_first_engine_that_answers_is_taken_and_an_image_that_is_kept_nowher
     answering(monkeypatch, rows)
     told = list[str]()
 
-    found = choose_engine(asked, {}, told.append, elsewhere=elsewhere)
+    chosen = choose_engine(asked, {}, told.append, elsewhere=elsewhere)
 
-    assert (found is not None) is taken
+    assert (chosen is not None) is taken
     assert len(told) == bool(said) and all(said in line for line in told)
 
 

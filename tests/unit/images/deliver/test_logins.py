@@ -60,9 +60,9 @@ def find(tmp_path: Path, files: Mapping[str, object], remote: Remote = REPOSITOR
 def test_the_first_file_with_a_login_for_the_longest_name_counts(
     tmp_path: Path, files: Mapping[str, object], user: str | None
 ) -> None:
-    found = find(tmp_path, files)
+    login = find(tmp_path, files)
 
-    assert found == (entry(user) if user else None)
+    assert login == (entry(user) if user else None)
 
 
 def test_a_file_that_is_named_is_the_only_one(tmp_path: Path) -> None:

@@ -149,11 +149,11 @@ class Skopeo:
 
 @pytest.fixture
 def skopeo(monkeypatch: pytest.MonkeyPatch) -> Skopeo:
-    made = Skopeo()
-    monkeypatch.setattr(process, "run", made)
+    program = Skopeo()
+    monkeypatch.setattr(process, "run", program)
     monkeypatch.setattr(shutil, "which", lambda name, path=None: f"/usr/bin/{name}")
     monkeypatch.setattr(logins, "of_helper", lambda host, environ: None)
-    return made
+    return program
 
 
 def server(place: Path, remote: Remote = SAFE, waited: list[float] | None = None, **options: Any) -> Server:
@@ -164,13 +164,13 @@ def server(place: Path, remote: Remote = SAFE, waited: list[float] | None = None
 @pytest.mark.parametrize(("remote", "tls"), [(PLAIN, True), (SAFE, False)])
 def test_plain_http_is_spoken_to_this_machine_alone(tmp_path: Path, skopeo: Skopeo, remote: Remote, tls: bool) -> None:
     skopeo.says = [OK] * 4
-    found = server(tmp_path, remote)
+    registry = server(tmp_path, remote)
     (tmp_path / "layout").mkdir()
 
-    found.inspect("1")
-    found.inspect("sha256:1", "--config")
-    found.pull("sha256:2", 1, lambda: None)
-    found.push("1")
+    registry.inspect("1")
+    registry.inspect("sha256:1", "--config")
+    registry.pull("sha256:2", 1, lambda: None)
+    registry.push("1")
 
     start, place = ["skopeo", "--insecure-policy"], f"docker://{remote.host}/a/b"
     several = ["--dest-oci-accept-uncompressed-layers", "--remove-signatures", "--dest-shared-blob-dir", "shared"]

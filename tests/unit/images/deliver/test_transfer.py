@@ -35,10 +35,10 @@ def test_a_registry_that_sends_more_than_the_manifest_says_is_stopped(
     monkeypatch.setattr(Server, "pull", pull)
     layer = Descriptor(LAYERS[0], "sha256:" + "0" * 64, 1000)
     with (
-        transfer.repository(TARGET, Store(tmp_path), Access(environ={})) as found,
+        transfer.repository(TARGET, Store(tmp_path), Access(environ={})) as repository,
         pytest.raises(WorldFault, match="sends more than the manifest says"),
     ):
-        found.layers(Manifest("sha256:" + "1" * 64, layer, (layer,)), lambda _: None)
+        repository.layers(Manifest("sha256:" + "1" * 64, layer, (layer,)), lambda _: None)
 
 
 TARGET = Remote("host", "a/b", "1")
@@ -72,10 +72,10 @@ def test_a_manifest_by_its_digest_is_the_one_of_that_digest(
 
     monkeypatch.setattr(Server, "inspect", inspect)
     with (
-        transfer.repository(remote, Store(tmp_path), Access(environ={})) as found,
+        transfer.repository(remote, Store(tmp_path), Access(environ={})) as repository,
         nullcontext() if is_it else pytest.raises(WorldFault),
     ):
-        assert found.manifest(digest) == MANIFEST
+        assert repository.manifest(digest) == MANIFEST
     assert called == [asked]
 
 
@@ -102,15 +102,15 @@ def test_parts_that_are_there_are_not_fetched_and_what_came_whole_stays(
 
     monkeypatch.setattr(Server, "inspect", inspect)
     monkeypatch.setattr(Server, "pull", pull)
-    with transfer.repository(TARGET, store, Access(environ={})) as found:
+    with transfer.repository(TARGET, store, Access(environ={})) as repository:
         for _ in range(2):
-            assert found.config(image, advanced.append).read_bytes() == CONFIG
+            assert repository.config(image, advanced.append).read_bytes() == CONFIG
         with pytest.raises(Fault, match="does not answer"):
-            found.layers(image, advanced.append)
+            repository.layers(image, advanced.append)
 
         assert [store.blob(layer.sha256) is not None for layer in image.layers] == [True, True, False]
         keep(store, PARTS[2])
-        assert [path.read_bytes() for path in found.layers(image, advanced.append)] == [*PARTS]
+        assert [path.read_bytes() for path in repository.layers(image, advanced.append)] == [*PARTS]
     assert asked == [(image.digest, "--config"), (image.digest, len(PARTS[1]) + len(PARTS[2]))]
     assert said == [PARTS[0]], "skopeo does not fetch what lies there"
     assert advanced == [len(CONFIG), len(PARTS[1])]

@@ -20,9 +20,9 @@ from tests.support.stand_in import Directory, Files, layer
 
 def tree_of(files: Files, name: str = "tool", script: str = "") -> tuple[PackageTree, Package]:
     """Unpack a package with a script."""
-    tree, found = PackageTree(), deb.parse_package(package(name, layer(files), {"postinst": script}), "")
-    tree.unpack(found)
-    return tree, found
+    tree, unpacked = PackageTree(), deb.parse_package(package(name, layer(files), {"postinst": script}), "")
+    tree.unpack(unpacked)
+    return tree, unpacked
 
 
 SHELLS = "usr/share/debianutils/shells"
@@ -30,12 +30,12 @@ SHELLS = "usr/share/debianutils/shells"
 
 def test_shells_are_listed_once_each_also_by_its_real_directory() -> None:
     """Those of the package first and as they stand there, of others by the names of their files."""
-    tree, found = tree_of({
+    tree, unpacked = tree_of({
         f"./{SHELLS}": b"# a comment\n/bin/sh\n/usr/bin/sh\n\n",
         f"./{SHELLS}.d/dash": b"/bin/dash # another\n/bin/sh\n", f"./{SHELLS}.d/bash": b"/bin/bash\n",
     })  # fmt: skip
 
-    effects.shells(tree, found)
+    effects.shells(tree, unpacked)
 
     more = "/bin/bash\n/usr/bin/bash\n/bin/dash \n/usr/bin/dash \n"
     assert tree.text("etc/shells") == "# a comment\n/bin/sh\n/usr/bin/sh\n\n" + more
@@ -43,18 +43,18 @@ def test_shells_are_listed_once_each_also_by_its_real_directory() -> None:
 
 
 def test_what_is_made_has_its_mode_and_group() -> None:
-    tree, found = tree_of({"./usr/a": b"text", "./usr/there": Directory(0o700)})
+    tree, unpacked = tree_of({"./usr/a": b"text", "./usr/there": Directory(0o700)})
     tree.entries["usr/a"].mode = 0o640
-    effects.copy(tree, found, "usr/a", "etc/a")
-    effects.file(tree, found, "etc/b")
-    effects.file(tree, found, "etc/c", "", 0o600)
+    effects.copy(tree, unpacked, "usr/a", "etc/a")
+    effects.file(tree, unpacked, "etc/b")
+    effects.file(tree, unpacked, "etc/c", "", 0o600)
     for given in (("usr/d",), ("usr/mail", 0o2775, 8), ("usr/there", 0o755)):
-        effects.directory(tree, found, *given)
-    effects.link(tree, found, "etc/e", "../usr/a")
+        effects.directory(tree, unpacked, *given)
+    effects.link(tree, unpacked, "etc/e", "../usr/a")
     tree.complete()
 
-    made = {path: (one.kind, one.mode, one.gid) for path, one in tree.entries.items() if "/" in path}
-    assert made == {
+    entries = {path: (one.kind, one.mode, one.gid) for path, one in tree.entries.items() if "/" in path}
+    assert entries == {
         "usr/a": (FILE, 0o640, 0), "etc/a": (FILE, 0o640, 0), "etc/b": (FILE, 0o644, 0), "etc/c": (FILE, 0o600, 0),
         "usr/d": (DIRECTORY, 0o755, 0), "usr/mail": (DIRECTORY, 0o2775, 8), "usr/there": (DIRECTORY, 0o700, 0),
         "etc/e": (LINK, 0o777, 0),
@@ -69,11 +69,11 @@ ACCOUNTS: Files = {
 
 
 def test_a_group_has_its_program_and_a_user_that_is_there_stays() -> None:
-    tree, found = tree_of(ACCOUNTS)
-    effects.accounts(tree, found, "")
-    effects.group(tree, found, "_ssh", 101, "usr/bin/agent")
-    effects.user(tree, found, "_apt", 7, "/elsewhere")
-    effects.user(tree, found, "apt", 43, "/home", "a comment", "!*")
+    tree, unpacked = tree_of(ACCOUNTS)
+    effects.accounts(tree, unpacked, "")
+    effects.group(tree, unpacked, "_ssh", 101, "usr/bin/agent")
+    effects.user(tree, unpacked, "_apt", 7, "/elsewhere")
+    effects.user(tree, unpacked, "apt", 43, "/home", "a comment", "!*")
 
     assert tree.text("etc/group") == "root:x:0:\n_ssh:x:101:\n"
     assert tree.text("etc/gshadow") == "root:*::\n_ssh:!::\n"
@@ -93,16 +93,16 @@ def test_a_group_has_its_program_and_a_user_that_is_there_stays() -> None:
     ["", "cat > /etc/hosts.other <<EOF\nx\nEOF\n", "cat > /etc/hosts <<EOF\nx\n", "cat > /etc/hosts\nx\nEOF\n"],
 )
 def test_a_script_that_does_not_write_a_file_is_another_one(script: str) -> None:
-    tree, found = tree_of({}, script=script)
+    tree, unpacked = tree_of({}, script=script)
     with pytest.raises(ValueError, match="it does not write /etc/hosts"):
-        effects.heredoc(tree, found, "etc/hosts")
+        effects.heredoc(tree, unpacked, "etc/hosts")
 
 
 def test_paths_are_diverted_and_configuration_is_remembered_one_after_the_other() -> None:
-    tree, found = tree_of({"./usr/a": b"a", "./usr/b": b"b"})
+    tree, unpacked = tree_of({"./usr/a": b"a", "./usr/b": b"b"})
     for name in ("a", "b"):
-        effects.divert(tree, found, f"/{name}", f"/{name}.real")
-        effects.configuration(tree, found, f"usr/{name}", f"etc/d/{name}")
+        effects.divert(tree, unpacked, f"/{name}", f"/{name}.real")
+        effects.configuration(tree, unpacked, f"usr/{name}", f"etc/d/{name}")
 
     assert tree.text("var/lib/dpkg/diversions") == "/a\n/a.real\ntool\n/b\n/b.real\ntool\n"
     assert tree.text("var/lib/ucf/registry") == "tool \t /etc/d/a\ntool \t /etc/d/b\n"
@@ -112,9 +112,9 @@ def test_paths_are_diverted_and_configuration_is_remembered_one_after_the_other(
 
 
 def test_an_alternative_lists_all_its_slaves() -> None:
-    tree, found = tree_of({"./usr/bin/mawk": b""})
+    tree, unpacked = tree_of({"./usr/bin/mawk": b""})
     effects.alternative(
-        tree, found, "awk", "usr/bin/awk", "usr/bin/mawk", 5, "nawk /usr/bin/nawk /usr/bin/mawk",
+        tree, unpacked, "awk", "usr/bin/awk", "usr/bin/mawk", 5, "nawk /usr/bin/nawk /usr/bin/mawk",
         effects.page("awk", "mawk", "man8"), effects.page("awk", "mawk", language="de"),
     )  # fmt: skip
 
@@ -196,9 +196,9 @@ def test_all_certificates_of_a_package_are_trusted() -> None:
     script = "cat > /etc/ca-certificates.conf <<EOF\n# a list\nEOF\n"
     files = {name: certificate((12, name.encode())) for name in ("b/Z.crt", "a (1).crt", "a,2.crt")}
     more: Files = {f"./{base}/{name}": text.encode() for name, text in files.items()}
-    tree, found = tree_of({**more, f"./{base}/README": b"no certificate"}, script=script)
+    tree, unpacked = tree_of({**more, f"./{base}/README": b"no certificate"}, script=script)
 
-    effects.trust(tree, found)
+    effects.trust(tree, unpacked)
 
     assert tree.text("etc/ca-certificates.conf") == "# a list\na (1).crt\na,2.crt\nb/Z.crt\n"
     bundle = "".join(files[name] for name in ("a (1).crt", "a,2.crt", "b/Z.crt"))
@@ -243,7 +243,7 @@ def test_the_cache_has_each_library_by_its_name_and_the_newest_first(platform: P
     other = ARM64 if platform == AMD64 else AMD64
     shown, more = f"lib/{platform.multiarch}", "opt/more"
     place = f"usr/{shown}"
-    own = {
+    libraries = {
         f"{place}/libc.so.6": library("libc.so.6") + BANNER,
         f"{place}/libz.so.1.2.13": library("libz.so.1"),
         f"{place}/libz.so.10": library("libz.so.10"),
@@ -258,7 +258,7 @@ def test_the_cache_has_each_library_by_its_name_and_the_newest_first(platform: P
         f"{place}/plugin.so": library("plugin.so"),
         f"{place}/libarchive.a": library("libarchive.a"),
     }
-    tree, _ = tree_of({f"./{path}": with_machine(data, platform) for path, data in own.items()})
+    tree, _ = tree_of({f"./{path}": with_machine(data, platform) for path, data in libraries.items()})
     tree.file(f"{place}/libother.so", with_machine(library("libother.so"), other))
     tree.file(f"{place}/libscript.so", "/* GNU ld script */" + " " * 20)
     tree.file(f"{place}/libshort.so", b"\x7fELF")

@@ -122,10 +122,10 @@ def test_a_layer_has_fixed_times_and_hard_links(tmp_path: Path) -> None:
     with (tmp_path / "layer").open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as plain:
         content = plain.read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        found = {info.name: info for info in tar}
-        assert {info.mtime for info in found.values()} == {EPOCH}
-        assert list(found) == sorted(found)
-        assert (found["usr/b"].isreg(), found["usr/bin/a"].islnk(), found["usr/bin/a"].linkname) == (
+        infos = {info.name: info for info in tar}
+        assert {info.mtime for info in infos.values()} == {EPOCH}
+        assert list(infos) == sorted(infos)
+        assert (infos["usr/b"].isreg(), infos["usr/bin/a"].islnk(), infos["usr/bin/a"].linkname) == (
             True,
             True,
             "usr/b",
@@ -156,16 +156,16 @@ def test_a_script_that_nobody_has_read_is_refused(tmp_path: Path) -> None:
 def test_a_script_is_known_whatever_its_comments_and_version(version: str, script: str, same: bool) -> None:
     known = deb.parse_package(package("tool", b"", {"postinst": "set -e\ncat /usr/lib/x86_64-linux-gnu/1\n"}), "")
 
-    found = deb.parse_package(package("tool", b"", {"postinst": script}, version), "")
+    other = deb.parse_package(package("tool", b"", {"postinst": script}, version), "")
 
-    assert (suites.script_key(found, "postinst") == suites.script_key(known, "postinst")) is same
+    assert (suites.script_key(other, "postinst") == suites.script_key(known, "postinst")) is same
 
 
-def made(name: str, files: Files, script: str = "") -> tuple[PackageTree, Package]:
+def unpack(name: str, files: Files, script: str = "") -> tuple[PackageTree, Package]:
     """Unpack a package with a script."""
-    tree, found = PackageTree(), deb.parse_package(package(name, layer(files), {"postinst": script}), "")
-    tree.unpack(found)
-    return tree, found
+    tree, unpacked = PackageTree(), deb.parse_package(package(name, layer(files), {"postinst": script}), "")
+    tree.unpack(unpacked)
+    return tree, unpacked
 
 
 ACCOUNTS: Files = {
@@ -175,11 +175,11 @@ ACCOUNTS: Files = {
 
 
 def test_accounts_have_no_password() -> None:
-    tree, found = made("base-passwd", ACCOUNTS)
+    tree, unpacked = unpack("base-passwd", ACCOUNTS)
 
-    effects.accounts(tree, found, "0")
-    effects.user(tree, found, "sshd", 100, "/run/sshd")
-    effects.user(tree, found, "sshd", 100, "/run/sshd")
+    effects.accounts(tree, unpacked, "0")
+    effects.user(tree, unpacked, "sshd", 100, "/run/sshd")
+    effects.user(tree, unpacked, "sshd", 100, "/run/sshd")
 
     assert tree.text("etc/passwd") == (
         "root:x:0:0:root:/root:/bin/bash\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"
@@ -200,11 +200,11 @@ g lpadmin
 
 def test_accounts_of_a_list_have_the_highest_numbers_that_are_free() -> None:
     """As systemd-sysusers gives them to an empty system; a number that a user has is that of no group."""
-    tree, found = made("service", {**ACCOUNTS, "./usr/lib/sysusers.d/service.conf": LIST})
-    effects.accounts(tree, found, "")
+    tree, unpacked = unpack("service", {**ACCOUNTS, "./usr/lib/sysusers.d/service.conf": LIST})
+    effects.accounts(tree, unpacked, "")
 
-    effects.sysusers(tree, found, "service")
-    effects.sysusers(tree, found, "service")
+    effects.sysusers(tree, unpacked, "service")
+    effects.sysusers(tree, unpacked, "service")
 
     assert tree.text("etc/passwd").splitlines()[1:] == ["sshd:x:998:65534:sshd user:/run/sshd:/usr/sbin/nologin"]
     assert tree.text("etc/shadow").splitlines() == ["root:*:19723::99999:7:::", "sshd:!*:19723::::::"]
@@ -214,11 +214,11 @@ def test_accounts_of_a_list_have_the_highest_numbers_that_are_free() -> None:
 
 @pytest.mark.parametrize("line", ["u a 7", "u a -", "u! a -:nogroup", "g a 7", "m a b", "r - 500-900", 'g "a'])
 def test_a_line_of_such_a_list_that_is_not_known_is_said(line: str) -> None:
-    tree, found = made("service", {**ACCOUNTS, "./usr/lib/sysusers.d/service.conf": line.encode()})
-    effects.accounts(tree, found, "0")
+    tree, unpacked = unpack("service", {**ACCOUNTS, "./usr/lib/sysusers.d/service.conf": line.encode()})
+    effects.accounts(tree, unpacked, "0")
 
     with pytest.raises(ValueError, match=r"service.conf|quotation"):
-        effects.sysusers(tree, found, "service")
+        effects.sysusers(tree, unpacked, "service")
 
 
 @pytest.mark.parametrize(
@@ -251,27 +251,27 @@ def test_the_table_does_what_scripts_do(
 ) -> None:
     script = "cat > /etc/hosts.allow <<EOF\n# /etc/hosts.allow\nnone\nEOF\n"
     script += '\tcat > "$DPKG_ROOT/etc/hosts.deny" <<-EOF\n\tall\n\tEOF\n'
-    tree, found = made("tool", {"./usr/a": b"text"}, script)
+    tree, unpacked = unpack("tool", {"./usr/a": b"text"}, script)
 
-    effect(tree, found, *given)
+    effect(tree, unpacked, *given)
 
     assert {path: tree.text(path) for path in expected} == expected
 
 
 def test_an_alternative_has_links_to_what_is_there() -> None:
-    tree, found = made("tool", {"./usr/bin/a": b""})
+    tree, unpacked = unpack("tool", {"./usr/bin/a": b""})
 
-    effects.alternative(tree, found, "it", "usr/bin/it", "usr/bin/a", 5, effects.page("it", "a"))
+    effects.alternative(tree, unpacked, "it", "usr/bin/it", "usr/bin/a", 5, effects.page("it", "a"))
 
     links = {path: entry.link for path, entry in tree.entries.items() if entry.kind == LINK and "/" in path}
     assert links == {"usr/bin/it": "/etc/alternatives/it", "etc/alternatives/it": "/usr/bin/a"}
 
 
 def test_a_package_that_has_not_what_its_script_needs_is_named() -> None:
-    found = deb.parse_package(package("base-files", b"", {"postinst": ""}), "")
+    unpacked = deb.parse_package(package("base-files", b"", {"postinst": ""}), "")
 
     with pytest.raises(WorldFault, match=r"base-files 1: 'usr/share/base-files/dot\.profile'"):
-        suites.apply(PackageTree(), {"base-files": found}, "bookworm", AMD64)
+        suites.apply(PackageTree(), {"base-files": unpacked}, "bookworm", AMD64)
     without = deb.parse_package(package("base-files", b""), "")
     suites.apply(PackageTree(), {"base-files": without}, "bookworm", AMD64)  # no script, no effect
 
@@ -305,8 +305,8 @@ def test_modules_go_to_an_archive_by_their_paths(tmp_path: Path) -> None:
     rootfs.write_modules(tree_of(package("tool", layer(files)), place=tmp_path), tmp_path / "modules")
 
     with zipfile.ZipFile(tmp_path / "modules") as archive:
-        found = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist()}
-    assert found == {"a.py": b"1", "b.py": b"2", "d.py": b"4"}
+        modules = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist()}
+    assert modules == {"a.py": b"1", "b.py": b"2", "d.py": b"4"}
 
 
 def test_links_that_form_a_circle_are_said() -> None:
@@ -327,14 +327,14 @@ PROFILE = "".join(
 
 def pam(profile: bytes, more: str = "mkhomedir") -> PackageTree:
     """Write what Debian's own profile and another one make."""
-    tree, found = made(
+    tree, unpacked = unpack(
         "libpam-runtime", {f"./usr/share/pam-configs/{more}": b"", "./usr/share/pam-configs/unix": profile}
     )
     for kind in effects.PAM_KINDS:
         word = kind.partition("-")[0]
         text = f"# {kind}\n${word}_primary\n{word} required pam_permit.so\n${word}_additional\n"
         tree.file(f"usr/share/pam/common-{kind}", text)
-    effects.pam(tree, found)
+    effects.pam(tree, unpacked)
     return tree
 
 
@@ -407,10 +407,10 @@ def test_no_library_is_too_much(data: bytes, start: bytes) -> None:
 @given(st.text("ugm!-:_ \n\"'#ab0", max_size=60) | st.binary(max_size=200))
 def test_no_list_of_accounts_is_too_much(text: str | bytes) -> None:
     data = text.encode() if isinstance(text, str) else text
-    tree, found = made("service", {**ACCOUNTS, "./usr/lib/sysusers.d/service.conf": data})
-    effects.accounts(tree, found, "0")
+    tree, unpacked = unpack("service", {**ACCOUNTS, "./usr/lib/sysusers.d/service.conf": data})
+    effects.accounts(tree, unpacked, "0")
     try:
-        effects.sysusers(tree, found, "service")
+        effects.sysusers(tree, unpacked, "service")
     except (LookupError, ValueError):
         pass
 
@@ -440,12 +440,12 @@ def test_a_base_for_arm64_has_its_own_names(tmp_path: Path) -> None:
         rootfs.make_tree(Debian("bookworm", (), "", ()), paths, AMD64)
 
 
-@pytest.mark.parametrize(("platform", "own"), [(AMD64, {"lib64"}), (ARM64, set())])
-def test_directories_of_other_loaders_are_diverted(platform: Platform, own: set[str]) -> None:
+@pytest.mark.parametrize(("platform", "kept"), [(AMD64, {"lib64"}), (ARM64, set())])
+def test_directories_of_other_loaders_are_diverted(platform: Platform, kept: set[str]) -> None:
     rows = SUITES["trixie"].rows(platform)
 
     diverted = {row[2].strip("/") for row in rows if row[:2] == ("base-files", effects.divert)}
-    assert diverted == {"lib32", "lib64", "libo32", "libx32"} - own
+    assert diverted == {"lib32", "lib64", "libo32", "libx32"} - kept
 
 
 def test_every_row_is_of_a_package_whose_script_is_known() -> None:

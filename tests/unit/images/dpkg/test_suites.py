@@ -20,14 +20,14 @@ from images.platforms import PLATFORMS, Platform
 from tests.support.harness import ROOT
 
 SUITES = catalog.load().suites
-SYSTEMS = [pytest.param(row, each, id=f"{row.suite}-{each}") for row in SUITES for each in PLATFORMS]
+SYSTEMS = [pytest.param(row, platform, id=f"{row.suite}-{platform}") for row in SUITES for platform in PLATFORMS]
 WRITE = "the record is of other packages: python -m scripts.maintainer_scripts"
 
 
 @pytest.fixture(scope="module")
 def record() -> dict[str, dict[str, dict[str, Any]]]:
-    found: dict[str, dict[str, dict[str, Any]]] = json.loads((ROOT / "tests/data/debian.json").read_text())
-    return found
+    rows: dict[str, dict[str, dict[str, Any]]] = json.loads((ROOT / "tests/data/debian.json").read_text())
+    return rows
 
 
 def test_every_suite_has_a_number_and_rows() -> None:
@@ -49,21 +49,21 @@ def test_every_script_of_its_packages_is_known(record: dict[str, Any], row: Base
 @pytest.mark.parametrize(("row", "platform"), SYSTEMS)
 def test_it_has_what_a_base_of_others_may_lack(record: dict[str, Any], row: BaseRow, platform: Platform) -> None:
     """Another package of a suite may provide one, under the name of another interface."""
-    found = record[row.suite][str(platform)]["additions"]
+    added = record[row.suite][str(platform)]["additions"]
 
-    assert len(found) == len(additions.packages_of(list(PIECES)))
+    assert len(added) == len(additions.packages_of(list(PIECES)))
 
 
 @pytest.mark.parametrize(("row", "platform"), SYSTEMS)
 def test_no_row_of_its_scripts_is_idle(record: dict[str, Any], row: BaseRow, platform: Platform) -> None:
-    own = {of_suite[0] for of_suite in suites.SUITES[row.suite].rows(platform)}
+    of_row = {of_suite[0] for of_suite in suites.SUITES[row.suite].rows(platform)}
     every = {common[0] for common in suites.TABLE}
     recorded = {name.rpartition(".")[0] for name in record[row.suite][str(platform)]["scripts"]}
     anywhere = {
         name.rpartition(".")[0] for of in record.values() for system in of.values() for name in system["scripts"]
     }
 
-    assert own - recorded == set()
+    assert of_row - recorded == set()
     assert every - anywhere == set()
 
 

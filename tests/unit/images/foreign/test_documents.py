@@ -39,11 +39,11 @@ def test_json_of_few_levels_is_read() -> None:
 @given(st.binary() | values.map(lambda value: json.dumps(value).encode()))
 def test_what_is_read_can_be_written_and_shown(data: bytes) -> None:
     try:
-        found = documents.parse_json(data)
+        value = documents.parse_json(data)
     except ValueError:
         return
-    assert json.loads(json.dumps(found)) == found
-    assert isinstance(str(found), str)
+    assert json.loads(json.dumps(value)) == value
+    assert isinstance(str(value), str)
 
 
 # Tags of HTML: what a browser takes for one, in time by the length of a page.

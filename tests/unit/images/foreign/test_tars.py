@@ -23,11 +23,11 @@ from tests.support.hostile import END, entry, header, named, pax
 
 def read(data: bytes) -> list[str]:
     """Read a tar through, with the content of its files."""
-    found, tar = [], Tar(io.BytesIO(data))
+    names, tar = [], Tar(io.BytesIO(data))
     for info in tar:
-        found.append(info.name)
+        names.append(info.name)
         tar.read()
-    return found
+    return names
 
 
 SPARSE_1_0 = pax(b"GNU.sparse.major", b"1") + pax(b"GNU.sparse.minor", b"0") + pax(b"GNU.sparse.name", b"a")
@@ -205,15 +205,15 @@ def test_every_compression_is_read(tmp_path: Path, compress: Callable[[bytes], b
 
 
 @pytest.mark.parametrize(
-    ("bare", "found"), [(True, ["a", "a/b", "a/c"]), (False, ["a/c"])], ids=["with and without", "with"]
+    ("bare", "paths"), [(True, ["a", "a/b", "a/c"]), (False, ["a/c"])], ids=["with and without", "with"]
 )
-def test_an_archive_may_be_read_that_has_no_top_directory(tmp_path: Path, bare: bool, found: list[str]) -> None:
+def test_an_archive_may_be_read_that_has_no_top_directory(tmp_path: Path, bare: bool, paths: list[str]) -> None:
     names = ("./a", "a/b", "top/a/c", "b")
     (tmp_path / "t").write_bytes(tar(*map(tarfile.TarInfo, names)))
 
     taken = tars.read_files(tmp_path / "t", lambda name: f"{name}/".startswith("a/"), bare=bare)
 
-    assert [member.path for member in taken] == found
+    assert [member.path for member in taken] == paths
 
 
 @pytest.mark.parametrize("asked", [True, False])

@@ -57,8 +57,8 @@ def test_the_end_of_a_job_interrupts_once(foreground: None, number: signal.Signa
     end_as_interrupted()
     with pytest.raises(KeyboardInterrupt) as raised:
         signal.raise_signal(number)
-    for each in ENDS:
-        signal.raise_signal(each)
+    for signum in ENDS:
+        signal.raise_signal(signum)
 
     assert raised.value.args == (number,)
 

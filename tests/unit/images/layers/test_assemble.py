@@ -37,22 +37,22 @@ def wheel(directory: Path, name: str) -> Wheel:
     return Wheel(name, "1.0", sha256(path), path)
 
 
-def ingredients(directory: Path, *names: str, found: Base = BASE, **changes: Any) -> Ingredients:
+def ingredients(directory: Path, *names: str, below: Base = BASE, **changes: Any) -> Ingredients:
     """Have a wheel of each name, and a lock of them and of transformers."""
     directory.mkdir(exist_ok=True)
     wheels = [wheel(directory, name) for name in names]
-    artifacts = [locks.artifact(each.project, "1.0", each.path.name, each.sha256) for each in wheels]
+    artifacts = [locks.artifact(file.project, "1.0", file.path.name, file.sha256) for file in wheels]
     artifacts += [locks.artifact("transformers", "5.23.0")] if "transformers" not in names else []
     left_out = {name: trim.trimmed_pattern(name, Content()) for name in names}
-    return Ingredients(locks.lock(artifacts, python="3.10", **changes), wheels, left_out, found, None, None)
+    return Ingredients(locks.lock(artifacts, python="3.10", **changes), wheels, left_out, below, None, None)
 
 
-def made(parts: Ingredients, store: Path, extras: Sequence[Draft] = (), sbom: str = SBOM) -> dict[str, Layer]:
+def write(parts: Ingredients, store: Path, extras: Sequence[Draft] = (), sbom: str = SBOM) -> dict[str, Layer]:
     """Write the layers, by their names in the order of the image."""
     written = Future[str]()
     written.set_result(sbom)
-    found = assemble.write_layers(parts, extras, written, locks.context(Store(store), None, {}))
-    return {layer.name: layer for layer in found}
+    layers = assemble.write_layers(parts, extras, written, locks.context(Store(store), None, {}))
+    return {layer.name: layer for layer in layers}
 
 
 def fill(layer: LayerWriter) -> None:
@@ -99,9 +99,9 @@ def test_a_layer_is_written_again_when_what_decides_it_changes(
     tmp_path: Path, change: Callable[[Ingredients], Ingredients], sbom: str, written: set[str]
 ) -> None:
     parts = ingredients(tmp_path / "wheels", "torch")
-    made(parts, tmp_path / "store")
+    write(parts, tmp_path / "store")
 
-    again = made(change(parts), tmp_path / "store", sbom=sbom)
+    again = write(change(parts), tmp_path / "store", sbom=sbom)
 
     assert {layer.name for layer in again.values() if not layer.reused} == written
 
@@ -111,23 +111,23 @@ def test_the_bindings_are_written_again_when_the_name_of_their_module_is_correct
     wrong, right = (
         ingredients(tmp_path / "wheels", *names, backend="ccl", module=module) for module in ("torch_ccl", "oneccl")
     )
-    made(wrong, tmp_path / "store")
+    write(wrong, tmp_path / "store")
 
-    again = made(right, tmp_path / "store")
+    again = write(right, tmp_path / "store")
 
     assert {layer.name for layer in again.values() if not layer.reused} == {"oneccl and ipex", "multinode"}
 
 
 def test_what_is_there_only_for_the_users_own_packages_is_a_layer_above_the_others(tmp_path: Path) -> None:
     names = ("torch", "six", "transformers", "grpcio", "peft")
-    usual = made(ingredients(tmp_path / "wheels", *names[:3]), tmp_path / "store")
-    own = UserPackages(("peft",), ("grpcio", "peft"))
+    usual = write(ingredients(tmp_path / "wheels", *names[:3]), tmp_path / "store")
+    mine = UserPackages(("peft",), ("grpcio", "peft"))
 
-    found = made(ingredients(tmp_path / "wheels", *names, user_packages=own), tmp_path / "store")
+    layers = write(ingredients(tmp_path / "wheels", *names, user_packages=mine), tmp_path / "store")
 
-    assert [*found] == ["torch", "libraries", "transformers", "your packages", "multinode"]
-    assert {layer.name for layer in found.values() if not layer.reused} == {"your packages", "multinode"}
-    assert found["libraries"] == replace(usual["libraries"], reused=True)
+    assert [*layers] == ["torch", "libraries", "transformers", "your packages", "multinode"]
+    assert {layer.name for layer in layers.values() if not layer.reused} == {"your packages", "multinode"}
+    assert layers["libraries"] == replace(usual["libraries"], reused=True)
 
 
 def test_the_users_own_files_are_the_last_layer_whose_directories_stay_as_they_are(tmp_path: Path) -> None:
@@ -136,14 +136,14 @@ def test_the_users_own_files_are_the_last_layer_whose_directories_stay_as_they_a
     files = (UserFile("run", digest, executable=True), UserFile("src/a.py", digest), UserFile("src/b", target="a.py"))
     parts = ingredients(tmp_path / "wheels", "torch", user_files=files)
 
-    first, again = made(parts, store.root), made(parts, store.root)
+    first, again = write(parts, store.root), write(parts, store.root)
     other = replace(parts, lock=replace(parts.lock, user_files=files[1:]))
 
     assert [*first][-2:] == ["multinode", "your files"] and again["your files"].reused
-    assert not made(other, store.root)["your files"].reused
+    assert not write(other, store.root)["your files"].reused
     with compression.open_layer_tar(store.place(first["your files"].written.digest)) as (tar, _):
-        found = {info.name: (info.mode, info.uid, info.gid, int(info.mtime), info.linkname) for info in tar}
-    assert found == {
+        entries = {info.name: (info.mode, info.uid, info.gid, int(info.mtime), info.linkname) for info in tar}
+    assert entries == {
         "workspace": (0o775, UID, GID, EPOCH, ""),
         "workspace/run": (0o755, 0, 0, EPOCH, ""),
         "workspace/src": (0o755, 0, 0, EPOCH, ""),
@@ -154,10 +154,10 @@ def test_the_users_own_files_are_the_last_layer_whose_directories_stay_as_they_a
 
 def test_a_layer_that_was_removed_is_written_again(tmp_path: Path) -> None:
     parts = ingredients(tmp_path / "wheels", "torch")
-    first = made(parts, tmp_path / "store")["torch"]
+    first = write(parts, tmp_path / "store")["torch"]
     Store(tmp_path / "store").place(first.written.digest).unlink()
 
-    again = made(parts, tmp_path / "store")["torch"]
+    again = write(parts, tmp_path / "store")["torch"]
 
     assert (again.reused, again.written) == (False, first.written)
 
@@ -165,6 +165,6 @@ def test_a_layer_that_was_removed_is_written_again(tmp_path: Path) -> None:
 def test_an_extra_is_written_again_when_its_inputs_change(tmp_path: Path) -> None:
     parts = ingredients(tmp_path / "wheels", "torch")
 
-    reused = [made(parts, tmp_path / "store", [Draft("x", inputs, fill)])["x"].reused for inputs in ([1], [1], [2])]
+    reused = [write(parts, tmp_path / "store", [Draft("x", inputs, fill)])["x"].reused for inputs in ([1], [1], [2])]
 
     assert reused == [False, True, False]

@@ -52,9 +52,9 @@ def test_a_path_that_leads_nowhere_is_the_users_mistake(tmp_path: Path) -> None:
 def test_of_an_archive_only_the_examples_are_taken(tmp_path: Path, top: str) -> None:
     path = tar(tmp_path / "a", *(f"{top}{name}" for name in ("examples/pytorch/a.py", "src/b.py", "LICENSE")))
 
-    found = examples.members(obtain(tmp_path, path)[1])
+    members = examples.members(obtain(tmp_path, path)[1])
 
-    assert [name for name, _, _ in found] == ["examples/pytorch/a.py", "LICENSE"]
+    assert [name for name, _, _ in members] == ["examples/pytorch/a.py", "LICENSE"]
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_of_one_name_twice_the_later_is_taken_and_no_link(tmp_path: Path) -> Non
     data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()
     with tarfile.open(fileobj=io.BytesIO(data)) as written:
         files = {info.name: written.extractfile(info) for info in written if not info.isdir()}
-        found = {name.rpartition("/")[2]: file.read() for name, file in files.items() if file}
-    assert found == {"twice": b"a", "then-a-link": b"x", "then-a-file": b"y"}
+        by_name = {name.rpartition("/")[2]: file.read() for name, file in files.items() if file}
+    assert by_name == {"twice": b"a", "then-a-link": b"x", "then-a-file": b"y"}
 
 
 def test_of_a_directory_only_the_examples_are_packed_the_same_way_twice(tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def test_versions_are_compared_as_python_packages_are(installed: str, planned: s
     assert on_base.fits(installed, planned) == same
 
 
-def hidden(found: Facts) -> tuple[str, ...]:
-    return on_base.list_hidden(found, on_base.compare_packages(found, "3.10", PLANNED).replaced)
+def hidden(facts: Facts) -> tuple[str, ...]:
+    return on_base.list_hidden(facts, on_base.compare_packages(facts, "3.10", PLANNED).replaced)
 
 
 def test_bytecode_that_no_list_has_is_hidden_too() -> None:
@@ -72,8 +72,8 @@ def test_what_is_hidden_is_the_old_and_nothing_else(old: set[str], kept: set[str
         for name, places in (("old", old), ("kept", kept))
     }
     below: list[Files] = [SYSTEM, {**files, **lists}]
-    found = facts_of(*below)
-    paths = on_base.list_hidden(found, [d for d in found.distributions if d.name == "old"])
+    facts = facts_of(*below)
+    paths = on_base.list_hidden(facts, [d for d in facts.distributions if d.name == "old"])
 
     whiteouts: Files = {str(Path(path).with_name(f".wh.{Path(path).name}")): b"" for path in paths}
     left = {path for path, node in tree_of(*below, whiteouts).walk() if node.kind == "f"}
@@ -118,11 +118,11 @@ def test_what_is_not_planned_stays(made: bool) -> None:
 
 
 def test_of_a_base_that_was_made_here_nothing_is_hidden_and_it_lacks_nothing(tmp_path: Path) -> None:
-    found = base(SYSTEM, PACKAGES, made=True)
-    made = context(Store(tmp_path), None, {})
+    below = base(SYSTEM, PACKAGES, made=True)
+    at_hand = context(Store(tmp_path), None, {})
 
-    assert on_base.choose_hidden(found, OTHER) == ()
-    assert on_base.list_extras(found, OTHER, (), made) == ()
+    assert on_base.choose_hidden(below, OTHER) == ()
+    assert on_base.list_extras(below, OTHER, (), at_hand) == ()
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_of_a_base_that_was_made_here_nothing_is_hidden_and_it_lacks_nothing(tmp
 def test_a_layer_for_what_is_hidden_and_one_for_what_is_lacking(
     tmp_path: Path, files: Files, hidden: tuple[str, ...], names: list[str]
 ) -> None:
-    found = on_base.list_extras(base(SYSTEM, files), OTHER, hidden, context(Store(tmp_path), None, {}))
+    extras = on_base.list_extras(base(SYSTEM, files), OTHER, hidden, context(Store(tmp_path), None, {}))
 
-    assert [extra.name for extra in found] == names
+    assert [extra.name for extra in extras] == names
 
 
 def test_what_is_added_depends_on_glibc_and_on_debians_directory(tmp_path: Path) -> None:
@@ -147,8 +147,8 @@ def test_what_is_added_depends_on_glibc_and_on_debians_directory(tmp_path: Path)
     bare = base(SYSTEM)
     elsewhere = replace(bare.facts.directories, owners={})
     others = [replace(bare.facts, glibc="2.99"), replace(bare.facts, directories=elsewhere)]
-    found = [bare, *(replace(bare, facts=facts) for facts in others)]
+    bases = [bare, *(replace(bare, facts=facts) for facts in others)]
 
-    inputs = [on_base.list_extras(one, OTHER, (), context(Store(tmp_path), None, {}))[0].inputs for one in found]
+    inputs = [on_base.list_extras(below, OTHER, (), context(Store(tmp_path), None, {}))[0].inputs for below in bases]
 
     assert inputs[0] not in inputs[1:] and inputs[1] != inputs[2]

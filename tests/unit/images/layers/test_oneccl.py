@@ -51,17 +51,17 @@ def test_in_the_guides_python_its_folder_is_no_link() -> None:
     assert oneccl.link_bindings([f"{MODULE}/__init__.py"], MODULE, GUIDE) == {}
 
 
-def links_of(found: Base, package: str, wheels: Sequence[Wheel] = ()) -> Mapping[str, str]:
+def links_of(below: Base, package: str, wheels: Sequence[Wheel] = ()) -> Mapping[str, str]:
     """Return the links on a base, of a lock with one more package."""
     both = [artifact("six", "1.0"), artifact(package, "1.0")]
     planned = lock(both, python="3.10", backend="ccl", module=MODULE)
-    return oneccl.add_links(found, planned, wheels).links
+    return oneccl.add_links(below, planned, wheels).links
 
 
 def test_without_bindings_there_are_no_links_to_programs() -> None:
-    found = base(SYSTEM, {f"{OF_BASE}/{MODULE}/opt/mpi/bin/nothing": b""})
+    below = base(SYSTEM, {f"{OF_BASE}/{MODULE}/opt/mpi/bin/nothing": b""})
 
-    assert not [path for path in links_of(found, "torch") if "/bin/" in path]
+    assert not [path for path in links_of(below, "torch") if "/bin/" in path]
 
 
 def test_the_programs_of_the_package_of_intel_mpi_stay(tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ def opened(layer: Path) -> dict[str, tuple[int, bytes]]:
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         infos = tar.getmembers()
         assert len({info.name for info in infos}) == len(infos)
-        found = {info.name: (info.mode, tar.extractfile(info.name)) for info in infos if not info.isdir()}
-        return {name: (mode, file.read()) for name, (mode, file) in found.items() if file}
+        files = {info.name: (info.mode, tar.extractfile(info.name)) for info in infos if not info.isdir()}
+        return {name: (mode, file.read()) for name, (mode, file) in files.items() if file}
 
 
 @pytest.mark.parametrize("size", [100_000, 5 << 20])
@@ -121,8 +121,8 @@ def test_of_two_files_at_the_top_that_nothing_imports_the_first_stays(tmp_path: 
     files = together(tmp_path, pack(tmp_path, {name: b"1"}, "aaa"), pack(tmp_path, {name: b"2"}, "bbb"))
 
     assert files[f"{SITE}/{name}"][1] == b"1"
-    records = {each: files[f"{SITE}/{each}-1.0.dist-info/RECORD"][1] for each in ("aaa", "bbb")}
-    assert [each for each, record in records.items() if name.encode() in record] == ["aaa"]
+    records = {project: files[f"{SITE}/{project}-1.0.dist-info/RECORD"][1] for project in ("aaa", "bbb")}
+    assert [project for project, record in records.items() if name.encode() in record] == ["aaa"]
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def locked(store: Store) -> Lock:
         artifacts.append(replace(locks.artifact(name, version, file, keep(store, file)), url=""))
     debs = (Deb("tini", "1", "amd64", "tini_1_amd64.deb", keep(store, "tini_1_amd64.deb")),)
     scripts = Examples("examples.tar", keep(store, "examples.tar"))
-    own = stores.keep(store, b"train", USER_FILE)
-    mine = (UserFile("a/__init__.py", own), UserFile("b/__init__.py", own), UserFile("c", target="a"))
+    digest = stores.keep(store, b"train", USER_FILE)
+    mine = (UserFile("a/__init__.py", digest), UserFile("b/__init__.py", digest), UserFile("c", target="a"))
     rows = (SourceOnly("seqeval", "1", ()),)
     return locks.lock(artifacts, debs, examples=scripts, source_only=rows, user_files=mine)
 
@@ -108,9 +108,11 @@ def test_what_is_wrong_with_a_bundle_is_named(
 ) -> None:
     place = bundle.write_bundle(locked, store, str(tmp_path / "bundle.tar"))
     with tarfile.open(place) as tar:
-        files = {each.name: content.read() for each in tar if (content := tar.extractfile(each))}
+        files = {info.name: content.read() for info in tar if (content := tar.extractfile(info))}
     spoiled = {**files, name: data}
-    place.write_bytes(b"".join(entry(each.encode(), one) for each, one in spoiled.items() if one is not None) + END)
+    place.write_bytes(
+        b"".join(entry(path.encode(), content) for path, content in spoiled.items() if content is not None) + END
+    )
 
     with pytest.raises(Fault) as caught:
         bundle.take_bundle(str(place), Store(tmp_path / "other"))

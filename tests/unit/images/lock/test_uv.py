@@ -36,7 +36,7 @@ def question(requested: Request) -> Plan:
 NEWEST, ONECCL = question(Request()), question(Request(torch="2.4.0", transformers="4.46.0"))
 
 
-def found(name: str, version: str, place: str = "https://host") -> Pylock:
+def resolved(name: str, version: str, place: str = "https://host") -> Pylock:
     """Return what uv says where it has found this release of one package at this place."""
     wheel = {"url": f"{place}/{name.replace('-', '_')}-{version}-py3-none-any.whl", "hashes": {"sha256": "0"}}
     package = {"name": name, "version": version, "wheels": [wheel]}
@@ -59,7 +59,7 @@ def found(name: str, version: str, place: str = "https://host") -> Pylock:
     ],
 )
 def test_packages_for_a_gpu_are_found(name: str, version: str, is_for_gpu: bool) -> None:
-    assert bool(uv.list_for_gpu(found(name, version), NEWEST)) is is_for_gpu
+    assert bool(uv.list_for_gpu(resolved(name, version), NEWEST)) is is_for_gpu
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,17 @@ def test_what_is_built_with_torch_is_of_its_kind(
     torch: str, name: str, version: str, place: str, is_for_gpu: bool
 ) -> None:
     both = dataclasses.replace(
-        found("torch", torch), packages=[*found("torch", torch).packages, *found(name, version, place).packages]
+        resolved("torch", torch),
+        packages=[*resolved("torch", torch).packages, *resolved(name, version, place).packages],
     )
-    own = dataclasses.replace(NEWEST, requirements=(f"torch=={torch}",), user_packages=(name,))
+    asked = dataclasses.replace(NEWEST, requirements=(f"torch=={torch}",), user_packages=(name,))
 
     assert uv.list_for_gpu(both, NEWEST, "/wheels") == (
         [f"{name} {version} (without +cpu it contains CUDA)"] if is_for_gpu else []
     )
-    wider = uv.with_torch_index(Sources(), "", both, own, "/wheels")
+    wider = uv.with_torch_index(Sources(), "", both, asked, "/wheels")
     assert wider.extra == ((TORCH_INDEX,) if is_for_gpu else ())
-    assert (f"{name}=false" in uv.options(own, [name], wider)) is is_for_gpu  # PyTorch's index says no days
+    assert (f"{name}=false" in uv.options(asked, [name], wider)) is is_for_gpu  # PyTorch's index says no days
 
 
 OWN = Request(base="debian.example/a:1", python="3.9", backend="gloo")
@@ -111,10 +112,10 @@ def test_a_torch_without_cpu_in_its_version_may_be_for_a_gpu(
     wishes: Request, release: str, place: str, is_for_gpu: bool
 ) -> None:
     asked = question(dataclasses.replace(wishes, torch=release.partition("+")[0]))
-    made = found("torch", release, place)
+    pylock = resolved("torch", release, place)
 
-    assert bool(uv.list_for_gpu(made, asked, "/wheels")) is is_for_gpu
-    assert uv.with_torch_index(Sources(), "", made, asked, "/wheels").extra == ((TORCH_INDEX,) if is_for_gpu else ())
+    assert bool(uv.list_for_gpu(pylock, asked, "/wheels")) is is_for_gpu
+    assert uv.with_torch_index(Sources(), "", pylock, asked, "/wheels").extra == ((TORCH_INDEX,) if is_for_gpu else ())
 
 
 PRIVATE = Sources(

@@ -122,11 +122,11 @@ def fault(told: str, context: Context) -> Fault:
 def test_an_unreachable_index_is_named_without_its_password(context: Context) -> None:
     told = "error: Request failed\n  cause: Failed to fetch: `http://me:secret@host:9/simple/torch/`\n  cause: refused"
 
-    found = fault(told, context)
+    failure = fault(told, context)
 
-    assert isinstance(found, WorldFault)
-    assert found.value == "http://host:9/simple/torch/ (refused)"
-    assert "secret" not in str(found)
+    assert isinstance(failure, WorldFault)
+    assert failure.value == "http://host:9/simple/torch/ (refused)"
+    assert "secret" not in str(failure)
 
 
 PAGE = "https://mirror/simple/six/"
@@ -155,10 +155,10 @@ HINT = "\nhint: Consider enabling use of system TLS certificates with the `--sys
     ],
 )
 def test_uvs_last_cause_says_why_an_index_is_not_reached(context: Context, told: str, value: str) -> None:
-    found = fault(told, context)
+    failure = fault(told, context)
 
-    assert (found.fact, found.exit_code, found.value) == ("cannot reach a package index", 1, value)
-    assert "REQUESTS_CA_BUNDLE" in found.remedy and "--wheelhouse DIR" in found.remedy
+    assert (failure.fact, failure.exit_code, failure.value) == ("cannot reach a package index", 1, value)
+    assert "REQUESTS_CA_BUNDLE" in failure.remedy and "--wheelhouse DIR" in failure.remedy
 
 
 @pytest.mark.parametrize(
@@ -166,10 +166,10 @@ def test_uvs_last_cause_says_why_an_index_is_not_reached(context: Context, told:
     ["warning: a\nended by signal 9", "exit code 3", "error: failed to write `/store/uv`: No space left (os error 28)"],
 )
 def test_any_other_failure_is_uvs_and_no_requirements(context: Context, said: str) -> None:
-    found = fault(said, context)
+    failure = fault(said, context)
 
-    assert (found.fact, found.exit_code) == ("uv failed", 1)
-    assert found.value == " ".join(line.strip() for line in said.splitlines())
+    assert (failure.fact, failure.exit_code) == ("uv failed", 1)
+    assert failure.value == " ".join(line.strip() for line in said.splitlines())
 
 
 def test_wheels_for_another_python_are_the_reason_whether_the_plan_or_uv_names_them(
@@ -198,12 +198,12 @@ NO_DAY = "warning: `{file}` is missing an upload date, but user provided: 2026-0
 def test_an_index_without_days_is_told_from_one_with_newer_releases_only(context: Context) -> None:
     undated = NO_DAY.format(file="intel_cmplr_lib_ur-2026.0.0-py2.py3-none-any.whl")
 
-    found = fault(undated + FILTERED.format(name="intel-cmplr-lib-ur"), context)
+    failure = fault(undated + FILTERED.format(name="intel-cmplr-lib-ur"), context)
     newer = fault(undated + FILTERED.format(name="six"), context)
 
-    assert "does not say when" in found.fact
-    assert found.value == "intel-cmplr-lib-ur (asked: https://mirror/simple)"
-    assert "--lock" in found.remedy and "--wheelhouse" in found.remedy
+    assert "does not say when" in failure.fact
+    assert failure.value == "intel-cmplr-lib-ur (asked: https://mirror/simple)"
+    assert "--lock" in failure.remedy and "--wheelhouse" in failure.remedy
     assert newer.fact == "no set of packages fits"
 
 
@@ -272,15 +272,15 @@ def test_users_packages_are_asked_for_alone_to_tell_what_is_in_their_way(
     monkeypatch.setattr(uv_errors, "find_newest", lambda *_: {"flair": Version("0.15.1")})
 
     def ask(requirements: Sequence[str]) -> tuple[str, Mapping[str, str] | None]:
-        own = [one for one in requirements if one not in PLAN.requirements]
+        beside = [one for one in requirements if one not in PLAN.requirements]
         is_beside = {*PLAN.requirements} <= {*requirements}
-        kind = " ".join([*(["IMAGE"] if is_beside else []), *dict.fromkeys(own)])
+        kind = " ".join([*(["IMAGE"] if is_beside else []), *dict.fromkeys(beside)])
         kind = kind.replace(" flair==0.15.1", " newest" if is_beside or "flair newest" in answers else "")
         answer = answers.get(kind)
         return (f"{NONE}{answer}{END}", None) if isinstance(answer, str) else ("", answer)
 
-    found = uv_errors.explain(f"{NONE}{OLD}{END}", plan, SOURCES, context, ask)
+    failure = uv_errors.explain(f"{NONE}{OLD}{END}", plan, SOURCES, context, ask)
 
-    assert isinstance(found, UserFault) and fact in found.fact
-    assert value in found.value and "hint" not in found.value and "conclude" not in found.value
-    assert found.remedy.startswith(remedy)
+    assert isinstance(failure, UserFault) and fact in failure.fact
+    assert value in failure.value and "hint" not in failure.value and "conclude" not in failure.value
+    assert failure.remedy.startswith(remedy)
