@@ -93,11 +93,11 @@ def answer(read: Callable[[Path], None], data: bytes, directory: Path) -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("any")
-    with watched(found, memory=1 << 30) as scratch:  # what is imported once is not counted as memory
+    directory = tmp_path_factory.mktemp("any")
+    with watched(directory, memory=1 << 30) as scratch:  # what is imported once is not counted as memory
         answer(read_docker, b'{"auths": {"registry": {"auth": "YTpi"}}}', scratch)
         answer(read_pip, b"[global]\nindex-url = https://a\n", scratch)
-    return found
+    return directory
 
 
 @given(data=docker_configs | docker_values.map(lambda value: json.dumps(value).encode()))

@@ -97,7 +97,7 @@ def test_of_an_index_the_platform_has_to_be_named(
     world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     store, both = Store(tmp_path / "store"), tmp_path / "layout"
-    write_layout(both, [finished(store, SMALL, platform=each) for each in PLATFORMS], store, "zstd")
+    write_layout(both, [finished(store, SMALL, platform=platform) for platform in PLATFORMS], store, "zstd")
 
     assert cli.main([command, str(both)], world) == 2
     assert "(linux/amd64, linux/arm64)" in capsys.readouterr().err
@@ -144,17 +144,17 @@ def refusing(kind: str) -> Callable[..., None]:
 
 @pytest.mark.parametrize("native", [*PLATFORMS, None])
 def test_an_engine_gets_the_image_of_this_machine(steps: Steps, tmp_path: Path, native: Platform | None) -> None:
-    both = [finished(Store(tmp_path / "store"), SMALL, platform=each) for each in PLATFORMS]
-    made = iter([SimpleNamespace(image=each, lock=locks.lock(platform=each.platform)) for each in both])
+    both = [finished(Store(tmp_path / "store"), SMALL, platform=platform) for platform in PLATFORMS]
+    outcomes = iter([SimpleNamespace(image=image, lock=locks.lock(platform=image.platform)) for image in both])
     loaded = list[Image]()
     docker = SimpleNamespace(name="docker", load=lambda image, _: loaded.append(image))
     steps.take(Platform, "runs_on", lambda self, *_: self == native)
     steps.take(engine, "choose_engine", lambda *_, **__: docker)
     steps.take(commands, "make_locks", lambda *_: [SimpleNamespace(lock=locks.lock())] * 2)
-    steps.take(pipeline, "build_image", lambda *_: next(made))
+    steps.take(pipeline, "build_image", lambda *_: next(outcomes))
 
     assert cli.main(["build", "--platform", "linux/amd64,linux/arm64"], steps.world) == (0 if native else 2)
-    assert [each.platform for each in loaded] == ([native] if native else [])
+    assert [image.platform for image in loaded] == ([native] if native else [])
 
 
 @pytest.mark.parametrize(("kind", "code"), [("form", 0), ("denied", 0), ("otherwise", 1), ("busy", 1)])

@@ -56,7 +56,9 @@ def _of_item(item: tuple[Any, Any]) -> str:
 def _of_class(parts: Any) -> str:
     """Return a character of a class, for what is not in one a letter, or a stranger one."""
     matching = re.compile(f"[{''.join(map(_written, parts))}]")
-    return next(each for each in "a0-. \t:/@_=bA\n~" + "".join(map(chr, range(33, 127))) if matching.match(each))
+    return next(
+        character for character in "a0-. \t:/@_=bA\n~" + "".join(map(chr, range(33, 127))) if matching.match(character)
+    )
 
 
 def _written(part: tuple[Any, Any]) -> str:
@@ -105,8 +107,8 @@ def patterns() -> Iterator[tuple[str, re.Pattern[Any], bool]]:
     """Yield the regular expressions of a module, and whether each begins to match at one place only."""
     sources = {path: path.read_text() for path in modules()}
     uses: dict[str, set[str]] = {}
-    for each, method in re.findall(r"\b(\w+)\.(?=(\w+))", "\n".join(sources.values())):
-        uses.setdefault(each, set()).add(method)
+    for module, method in re.findall(r"\b(\w+)\.(?=(\w+))", "\n".join(sources.values())):
+        uses.setdefault(module, set()).add(method)
     for path, source in sources.items():
         name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
         if "re.compile(" in source and not name.endswith("__main__"):

@@ -72,20 +72,20 @@ def sources(place: Path, *texts: str, **environ: str) -> Sources:
 
 
 def test_a_tilde_is_the_home_directory(tmp_path: Path) -> None:
-    found = sources(tmp_path, "[global]\ncert=~/ca.pem\nclient-cert=~/me.pem\nfind-links=~/a /a a/~/b\n")
+    read = sources(tmp_path, "[global]\ncert=~/ca.pem\nclient-cert=~/me.pem\nfind-links=~/a /a a/~/b\n")
 
-    assert (found.certificate, found.client_certificate) == (f"{tmp_path}/ca.pem", f"{tmp_path}/me.pem")
-    assert found.links == (f"{tmp_path}/a", "/a", "a/~/b")
+    assert (read.certificate, read.client_certificate) == (f"{tmp_path}/ca.pem", f"{tmp_path}/me.pem")
+    assert read.links == (f"{tmp_path}/a", "/a", "a/~/b")
 
 
 @pytest.mark.parametrize(("value", "expected"), [("1", True), ("Yes", True), ("off", False), ("", False)])
 def test_no_index_leaves_directories_only(tmp_path: Path, value: str, expected: bool) -> None:
     text = "[global]\nindex-url = https://a\nextra-index-url = https://b\nfind-links = /wheels\n"
 
-    found = sources(tmp_path, text, PIP_NO_INDEX=value)
+    read = sources(tmp_path, text, PIP_NO_INDEX=value)
 
-    assert found.no_index is expected
-    assert (found.index, found.extra, found.links) == (
+    assert read.no_index is expected
+    assert (read.index, read.extra, read.links) == (
         (None, (), ("/wheels",)) if expected else ("https://a", ("https://b",), ("/wheels",))
     )
 
@@ -231,8 +231,8 @@ def test_the_certificates_of_the_environment_are_those_of_pip_and_have_to_be_the
     refusal = pytest.raises(UserFault, match=f"no such certificates: {tmp_path}/none")
 
     with nullcontext() if certificate else refusal:
-        found = pip_config.read_sources({"PIP_CONFIG_FILE": os.devnull, **environ})
-        assert certificate and found.certificate == str(tmp_path / certificate)
+        read = pip_config.read_sources({"PIP_CONFIG_FILE": os.devnull, **environ})
+        assert certificate and read.certificate == str(tmp_path / certificate)
 
 
 @pytest.mark.parametrize("host", ["a:b", "[::1"])

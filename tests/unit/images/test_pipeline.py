@@ -52,11 +52,11 @@ def locked(tmp_path: Path) -> Lock:
     write(tmp_path / "other", layout({"1": Image([{"etc/hostname": b"other\n"}])}))
     at_hand = context(tmp_path)
     aside = Store(tmp_path / "aside")
-    found = pull_image(
+    pulled = pull_image(
         reference.parse_reference(f"oci:{tmp_path}/layout"), AMD64, aside, at_hand.access, lambda _: None
     )
     lock = lock_of([pack(tmp_path, {"thing/__init__.py": b""})], at_hand.store)
-    return replace(lock, base_image=BaseImage(found.manifest, ()))
+    return replace(lock, base_image=BaseImage(pulled.manifest, ()))
 
 
 def test_the_base_of_a_lock_comes_from_where_the_user_says(tmp_path: Path, locked: Lock) -> None:

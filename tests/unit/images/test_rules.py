@@ -251,11 +251,11 @@ def test_an_older_index_that_is_taken_lowers_no_mark(tmp_path: Path, monkeypatch
         archive.refuse_other_days(index_of(day - 2 * archive.LAG), context)
 
 
-@pytest.mark.parametrize(("tini", "found"), [("usr/bin/tini", True), ("tini", False), (None, False)])
-def test_a_tini_at_the_root_is_found_by_no_path(tini: str | None, *, found: bool) -> None:
+@pytest.mark.parametrize(("tini", "is_there"), [("usr/bin/tini", True), ("tini", False), (None, False)])
+def test_a_tini_at_the_root_is_found_by_no_path(tini: str | None, *, is_there: bool) -> None:
     facts: Any = SimpleNamespace(tini=tini, libraries={"libz.so.1": "x"})
 
-    assert additions._has_piece(facts, "tini") is found
+    assert additions._has_piece(facts, "tini") is is_there
     assert additions._has_piece(facts, "libz.so.1") and not additions._has_piece(facts, "libx.so.1")
 
 
@@ -327,13 +327,13 @@ def test_a_file_of_a_wheel_may_run_where_it_is_one_by_its_mode(tmp_path: Path, m
     other.parent.mkdir()
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
         for info in old.infolist():
-            made = zipfile.ZipInfo(info.filename)
-            made.external_attr = (mode if info.filename == "thing.py" else stat.S_IFREG | 0o644) << 16
-            new.writestr(made, old.read(info.filename))
+            changed = zipfile.ZipInfo(info.filename)
+            changed.external_attr = (mode if info.filename == "thing.py" else stat.S_IFREG | 0o644) << 16
+            new.writestr(changed, old.read(info.filename))
     with open_wheel(other) as opened:
-        found = {names[0]: flag for names, _, flag in opened.get_contents()}
+        runnable = {names[0]: flag for names, _, flag in opened.get_contents()}
 
-    assert found["thing.py"] is may_run
+    assert runnable["thing.py"] is may_run
 
 
 def test_limits_stand_once_and_are_all_on_the_page() -> None:

@@ -96,8 +96,8 @@ def test_another_zlib_compresses_anew(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", release)
         digest, size, kind = compression.pack_layer(store, part, "gzip")
 
-        found = store.blob(digest, size=size)
-        assert found and gzip.decompress(found.read_bytes()) == ONE and kind == "gzip"
+        packed = store.blob(digest, size=size)
+        assert packed and gzip.decompress(packed.read_bytes()) == ONE and kind == "gzip"
     assert len(read) == 2
 
 
@@ -110,11 +110,11 @@ def test_every_way_to_publish_a_layer_can_be_written() -> None:
 
 @pytest.mark.parametrize("layer", ["torch", *compression.OTHERWISE])
 def test_a_layer_is_compressed_as_a_lock_says(layer: str) -> None:
-    named, found = compression.zstd_settings(Content()), compression.choose_settings(layer, Content())
+    named, chosen = compression.zstd_settings(Content()), compression.choose_settings(layer, Content())
 
     for name in compression.USUAL:
         usual = named[f"zstd-{name.replace('_', '-')}"]
-        assert found[name] == named.get(f"zstd-{layer} {name}".replace(" ", "-").replace("_", "-"), usual)
+        assert chosen[name] == named.get(f"zstd-{layer} {name}".replace(" ", "-").replace("_", "-"), usual)
 
 
 @pytest.mark.parametrize(

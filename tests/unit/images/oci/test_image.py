@@ -33,26 +33,26 @@ def contents(data: bytes) -> dict[str, bytes]:
 
 def test_an_archive_has_each_layer_uncompressed_by_its_digest(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    made = finished(store, *LAYERS)
+    whole = finished(store, *LAYERS)
 
-    found = contents(b"".join(image.stream_archive(made, store)))
+    members = contents(b"".join(image.stream_archive(whole, store)))
 
-    blobs = [made.config, image.archived_manifest(made), *map(layer, LAYERS)]
+    blobs = [whole.config, image.archived_manifest(whole), *map(layer, LAYERS)]
     expected = {f"blobs/sha256/{digest(blob).removeprefix('sha256:')}": blob for blob in blobs}
-    documents = {name: found.pop(name) for name in ("oci-layout", "index.json", "manifest.json")}
-    assert found == expected
+    documents = {name: members.pop(name) for name in ("oci-layout", "index.json", "manifest.json")}
+    assert members == expected
     assert documents["oci-layout"] == LAYOUT
     assert {row["digest"] for row in json.loads(documents["index.json"])["manifests"]} == {digest_of(blobs[1])}
-    assert json.loads(documents["manifest.json"])[0]["RepoTags"] == [*made.tags]
+    assert json.loads(documents["manifest.json"])[0]["RepoTags"] == [*whole.tags]
 
 
 def test_an_archive_on_disk_is_the_same_and_every_time(tmp_path: Path) -> None:
     store, path = Store(tmp_path / "store"), tmp_path / "image.tar"
-    made = finished(store, *LAYERS)
+    whole = finished(store, *LAYERS)
 
-    image.write_archive(path, made, store)
+    image.write_archive(path, whole, store)
 
-    assert path.read_bytes() == b"".join(image.stream_archive(made, store))
+    assert path.read_bytes() == b"".join(image.stream_archive(whole, store))
 
 
 # Layouts that hold other images already, and that other builds write to.
@@ -66,61 +66,61 @@ def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
         transfer.save_images(place, [Image(tags, config, written, ())], store, "zstd")
 
     index = json.loads((tmp_path / "layout/index.json").read_bytes())
-    found = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
-    assert [name for name, _ in found] == ["docker.io/library/a:1", "docker.io/library/a:2"]
-    assert found[0][1] != found[1][1]
+    named = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
+    assert [name for name, _ in named] == ["docker.io/library/a:1", "docker.io/library/a:2"]
+    assert named[0][1] != named[1][1]
 
 
 @pytest.mark.parametrize("compression", ["zstd", "gzip"])
 def test_a_layout_is_in_the_form_of_a_registry(tmp_path: Path, compression: str) -> None:
     store, blobs = Store(tmp_path / "store"), tmp_path / "layout/blobs/sha256"
-    made = finished(store, SMALL, compression=compression)
+    whole = finished(store, SMALL, compression=compression)
 
-    transfer.save_images(transfer.parse_target(f"{tmp_path}/layout/"), [made], store, compression)
+    transfer.save_images(transfer.parse_target(f"{tmp_path}/layout/"), [whole], store, compression)
 
     [first, *_] = json.loads((tmp_path / "layout/index.json").read_bytes())["manifests"]
     layers = json.loads((blobs / first["digest"].removeprefix("sha256:")).read_bytes())["layers"]
     data = [(blobs / row["digest"].removeprefix("sha256:")).read_bytes() for row in layers]
-    assert first["digest"] == made.digest and {row["mediaType"].rpartition("+")[2] for row in layers} == {compression}
-    assert [(row["digest"], row["size"]) for row in layers] == [(digest_of(each), len(each)) for each in data]
+    assert first["digest"] == whole.digest and {row["mediaType"].rpartition("+")[2] for row in layers} == {compression}
+    assert [(row["digest"], row["size"]) for row in layers] == [(digest_of(blob), len(blob)) for blob in data]
 
 
 def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
     store, place = Store(tmp_path / "store"), transfer.parse_target(f"{tmp_path}/layout/")
-    made = image_in(store)
-    transfer.save_images(place, [made], store, "zstd")
-    blob = tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest
+    whole = image_in(store)
+    transfer.save_images(place, [whole], store, "zstd")
+    blob = tmp_path / "layout/blobs/sha256" / whole.layers[0].written.digest
     blob.write_bytes(b"a l@yer")
 
-    transfer.save_images(place, [made], store, "zstd")
+    transfer.save_images(place, [whole], store, "zstd")
 
     assert blob.read_bytes() == b"a layer"
 
 
 def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, place = Store(tmp_path / "store"), transfer.parse_target(f"{tmp_path}/layout/")
-    made, copy = image_in(store), shutil.copyfile
+    whole, copy = image_in(store), shutil.copyfile
 
     def copied_while_another_build_does_all(source: Path, aside: Path) -> None:
         copy(source, aside)
         with monkeypatch.context() as other:
             other.setattr(shutil, "copyfile", copy)
-            transfer.save_images(place, [made], store, "zstd")
+            transfer.save_images(place, [whole], store, "zstd")
 
     monkeypatch.setattr(shutil, "copyfile", copied_while_another_build_does_all)
 
-    transfer.save_images(place, [made], store, "zstd")
+    transfer.save_images(place, [whole], store, "zstd")
 
-    assert (tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest).read_bytes() == b"a layer"
+    assert (tmp_path / "layout/blobs/sha256" / whole.layers[0].written.digest).read_bytes() == b"a layer"
 
 
 def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:
     store, place = Store(tmp_path / "store"), transfer.parse_target(f"{tmp_path}/layout/")
-    made, index = image_in(store), tmp_path / "layout/index.json"
+    whole, index = image_in(store), tmp_path / "layout/index.json"
     (tmp_path / "layout").mkdir()
     with (tmp_path / "layout/oci-layout").open("ab") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
-        thread = threading.Thread(target=transfer.save_images, args=(place, [made], store, "zstd"))
+        thread = threading.Thread(target=transfer.save_images, args=(place, [whole], store, "zstd"))
         thread.start()
         thread.join(timeout=0.1)
         index.write_bytes(indexes.write_index([(b"other", AMD64)], ["b:1"]))

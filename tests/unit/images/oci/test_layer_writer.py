@@ -161,5 +161,5 @@ def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, 
     assert first == second
     data = zstandard.ZstdDecompressor().stream_reader((directory / "a").read_bytes()).read()
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        found = {i.name: tar.extractfile(i.name) for i in tar if not i.isdir()}
-        assert {name: file.read() for name, file in found.items() if file} == files
+        members = {i.name: tar.extractfile(i.name) for i in tar if not i.isdir()}
+        assert {name: file.read() for name, file in members.items() if file} == files

@@ -28,10 +28,10 @@ def test_an_index_leads_to_the_manifest() -> None:
     outer = json.dumps({"schemaVersion": 2, "manifests": [around]}).encode()
     served = {"it": outer, digest(index): index, **image.blobs}
 
-    found = find_manifest(lambda wanted: served[wanted or "it"], "it", AMD64)
+    chosen = find_manifest(lambda wanted: served[wanted or "it"], "it", AMD64)
 
-    assert found.digest == image.digest
-    assert [layer.digest for layer in found.layers] == image.layers
+    assert chosen.digest == image.digest
+    assert [layer.digest for layer in chosen.layers] == image.layers
 
 
 def test_amd64_for_every_processor_is_preferred() -> None:
@@ -41,7 +41,7 @@ def test_amd64_for_every_processor_is_preferred() -> None:
 
 
 OURS = (Image(), Image(architecture="arm64"))
-INDEX = published([(image.blobs[image.digest], each) for image, each in zip(OURS, PLATFORMS, strict=True)])
+INDEX = published([(image.blobs[image.digest], platform) for image, platform in zip(OURS, PLATFORMS, strict=True)])
 ROWS: list[dict[str, Any]] = json.loads(INDEX)["manifests"]
 
 
@@ -54,17 +54,17 @@ def served(rows: object, **more: object) -> Callable[[str | None], bytes]:
 
 
 def test_each_image_of_an_index_of_ours_is_found() -> None:
-    (_, named), found = find_manifests(served(ROWS), "it", None)
+    (_, named), manifests = find_manifests(served(ROWS), "it", None)
 
     assert named == digest(INDEX)
-    assert [(platform, each.digest) for platform, each in found] == [(AMD64, OURS[0].digest), (ARM64, OURS[1].digest)]
+    assert [(platform, row.digest) for platform, row in manifests] == [(AMD64, OURS[0].digest), (ARM64, OURS[1].digest)]
 
 
 @pytest.mark.parametrize(("platform", "number"), [(AMD64, 0), (ARM64, 1)])
 def test_one_image_of_an_index_is_found_by_its_platform(platform: Platform, number: int) -> None:
     for rows in (ROWS, ROWS[number:][:1]):
-        _, [(found, image)] = find_manifests(served(rows), "it", platform)
-        assert (found, image.digest) == (platform, OURS[number].digest)
+        _, [(chosen, image)] = find_manifests(served(rows), "it", platform)
+        assert (chosen, image.digest) == (platform, OURS[number].digest)
 
 
 def test_the_only_image_of_an_index_is_found() -> None:

@@ -45,9 +45,9 @@ def opened(name: str, store: Path) -> OnDisk:
 def copied(name: str, store: Path) -> tuple[Manifest, bytes, list[bytes]]:
     """Copy an image into a store, and return its manifest, its configuration and its layers."""
     image = opened(name, store)
-    found = find_manifest(image.manifest, name, AMD64)
-    config = image.config(found, lambda _: None).read_bytes()
-    return found, config, [path.read_bytes() for path in image.layers(found, lambda _: None)]
+    manifest = find_manifest(image.manifest, name, AMD64)
+    config = image.config(manifest, lambda _: None).read_bytes()
+    return manifest, config, [path.read_bytes() for path in image.layers(manifest, lambda _: None)]
 
 
 def index(*entries: Mapping[str, Any] | int) -> dict[str, bytes]:
@@ -316,23 +316,23 @@ def read(images: object, parts: Mapping[str, bytes] = PARTS, read_paths: list[st
 def test_layers_get_the_digests_of_their_tars() -> None:
     image = read([GOOD_ARCHIVE])
 
-    found = indexes.find_manifest(image.manifest, "it", AMD64)
+    manifest = indexes.find_manifest(image.manifest, "it", AMD64)
 
-    assert [(layer.digest, layer.size) for layer in found.layers] == [
+    assert [(layer.digest, layer.size) for layer in manifest.layers] == [
         (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)) for data in (b"lowest", b"above it")
     ]
-    assert {layer.media_type for layer in found.layers} == {"application/vnd.oci.image.layer.v1.tar"}
-    assert [image.place(part.digest) for part in (found.config, *found.layers)] == [*PARTS]
+    assert {layer.media_type for layer in manifest.layers} == {"application/vnd.oci.image.layer.v1.tar"}
+    assert [image.place(part.digest) for part in (manifest.config, *manifest.layers)] == [*PARTS]
 
 
 def test_a_layer_that_is_there_twice_is_read_once() -> None:
     paths: list[str] = []
 
-    found = indexes.find_manifest(
+    manifest = indexes.find_manifest(
         read([{**GOOD_ARCHIVE, "Layers": ["1/layer.tar"] * 300}], read_paths=paths).manifest, "it", AMD64
     )
 
-    assert len(found.layers) == 300
+    assert len(manifest.layers) == 300
     assert paths.count("1/layer.tar") == 1
 
 

@@ -71,16 +71,16 @@ def test_a_bad_reference_is_named_with_what_is_possible(text: str, value: str) -
 @given(st.text() | st.from_regex(r"[a-z.:/@A-Z0-9_-]{1,40}", fullmatch=True))
 def test_any_text_is_a_reference_or_a_fault(text: str) -> None:
     try:
-        found = parse_reference(text)
+        parsed = parse_reference(text)
     except UserFault:
         return
 
-    assert parse_reference(str(found)) in (found, _without_tag(found))
+    assert parse_reference(str(parsed)) in (parsed, _without_tag(parsed))
 
 
-def _without_tag(found: Reference) -> Reference:
+def _without_tag(parsed: Reference) -> Reference:
     """Say what is left when a digest makes the tag meaningless."""
-    return Remote(found.host, found.name, None, found.digest) if isinstance(found, Remote) else found
+    return Remote(parsed.host, parsed.name, None, parsed.digest) if isinstance(parsed, Remote) else parsed
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_an_image_is_pushed_to_nothing_else(text: str, remedy: str) -> None:
 @given(st.text() | st.from_regex(r"[a-z.:/@A-Z0-9_-]{1,40}", fullmatch=True))
 def test_any_text_is_a_name_or_a_fault(text: str) -> None:
     try:
-        found = parse_tag(text)
+        parsed = parse_tag(text)
     except UserFault:
         return
 
-    assert parse_tag(found) == found and ":" in found.rpartition("/")[2]
+    assert parse_tag(parsed) == parsed and ":" in parsed.rpartition("/")[2]

@@ -29,12 +29,12 @@ def test_ipex_and_bindings_are_of_the_line_of_their_torch() -> None:
 
 
 def test_the_days_of_a_stack_are_in_order() -> None:
-    made = catalog.load()
+    table = catalog.load()
 
-    days = [row.released for _, row in sorted(made.torch.items())]
+    days = [row.released for _, row in sorted(table.torch.items())]
 
     assert days == sorted(days)
-    assert made.transformers[Version("4.46.0")].released == date(2024, 10, 24)
+    assert table.transformers[Version("4.46.0")].released == date(2024, 10, 24)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_a_fault_is_named(tmp_path: Path, old: str, new: str, fault: str) -> Non
 
 
 def test_every_release_of_ipex_was_read_for_what_it_imports() -> None:
-    made = catalog.load()
-    pins = [pin for row in made.undeclared for pin in row.pins]
+    table = catalog.load()
+    pins = [pin for row in table.undeclared for pin in row.pins]
 
-    asked = {f"intel_extension_for_pytorch=={row.ipex}" for row in made.torch.values() if row.ipex}
+    asked = {f"intel_extension_for_pytorch=={row.ipex}" for row in table.torch.values() if row.ipex}
     assert asked == set(pins)
     assert len(pins) == len(set(pins))

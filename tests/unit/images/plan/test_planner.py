@@ -76,12 +76,12 @@ def test_every_pair_plans_or_is_told_what_does(wishes: dict[str, str]) -> None:
     for torch in TABLE.torch:
         for transformers in sorted(TABLE.transformers)[::16]:
             try:
-                made = select(Request(torch=str(torch), transformers=str(transformers), **wishes))  # type: ignore[arg-type]
+                chosen = select(Request(torch=str(torch), transformers=str(transformers), **wishes))  # type: ignore[arg-type]
             except UserFault as fault:
                 suggested.add(fault.remedy)
             else:
                 planned += 1
-                assert (made.torch.version, made.transformers.version) == (torch, transformers)
+                assert (chosen.torch.version, chosen.transformers.version) == (torch, transformers)
 
     assert planned > 10 and suggested
     for command in suggested:
@@ -90,25 +90,25 @@ def test_every_pair_plans_or_is_told_what_does(wishes: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("wishes", [{}, {"backend": "ccl"}, {"base": "intel"}, {"base": "mine:1", "python": "3.9"}])
 def test_what_is_told_of_one_image_of_an_index_works_for_all(wishes: dict[str, str]) -> None:
-    tables = {each: TABLE.on(each) for each in PLATFORMS}
+    tables = {platform: TABLE.on(platform) for platform in PLATFORMS}
     suggested = set()
 
     for torch in TABLE.torch:
         for transformers in sorted(TABLE.transformers)[::40]:
             asked = Request(platforms=PLATFORMS, torch=str(torch), transformers=str(transformers), **wishes)  # type: ignore[arg-type]
-            for each, table in tables.items():
+            for platform, table in tables.items():
                 try:
-                    planner.select(replace(asked, platform=each), table, TODAY)
+                    planner.select(replace(asked, platform=platform), table, TODAY)
                 except UserFault as fault:
-                    assert fault.fact.endswith(f"on {each}")
+                    assert fault.fact.endswith(f"on {platform}")
                     suggested.add(fault.remedy)
 
     assert suggested
     for command in suggested:
         asked = typed(command)
         assert str(asked.platform) == ",".join(map(str, PLATFORMS))
-        made = [planner.select(replace(asked, platform=each), table, TODAY) for each, table in tables.items()]
-        assert len({each.base.base.python for each in made}) == 1
+        chosen = [planner.select(replace(asked, platform=platform), table, TODAY) for platform, table in tables.items()]
+        assert len({selection.base.base.python for selection in chosen}) == 1
 
 
 MINOR = "that is not a minor release of Python"
@@ -154,9 +154,9 @@ def test_gloo_in_place_of_ccl_is_said_with_its_reason_unless_it_was_asked_for() 
     [("4.46.0", "4.46.1"), ("4.52.0", "4.52.1"), ("4.57.0", "4.57.1"), ("5.10.0", "5.10.1"), ("4.46.1", None)],
 )
 def test_the_nearest_good_release_stands_beside_one_that_was_yanked(yanked: str, near: str | None) -> None:
-    made = planner.make_plan(Request(torch="2.6.0", transformers=yanked), TABLE)
+    plan = planner.make_plan(Request(torch="2.6.0", transformers=yanked), TABLE)
 
-    said = [note.rpartition(": ")[2] for note in made.notes if "was yanked" in note]
+    said = [note.rpartition(": ")[2] for note in plan.notes if "was yanked" in note]
     assert said == ([f"build.py --torch 2.6.0 --transformers {near}"] if near else [])
 
 
@@ -171,10 +171,10 @@ def test_behind_the_newest_release_the_newest_good_one_is_the_nearest() -> None:
 
 
 def test_libraries_are_never_older_than_a_new_transformers_can_use() -> None:
-    made = planner.make_plan(Request(torch="2.6.0", transformers="5.23.0"), TABLE)
+    plan = planner.make_plan(Request(torch="2.6.0", transformers="5.23.0"), TABLE)
 
-    assert made.as_of == datetime.date(2026, 6, 24)
-    assert [note for note in made.notes if note.startswith("libraries as of 2026-06-24")]
+    assert plan.as_of == datetime.date(2026, 6, 24)
+    assert [note for note in plan.notes if note.startswith("libraries as of 2026-06-24")]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_day_that_is_not_over_is_planned_with_a_note() -> None:
     ],
 )
 def test_the_images_of_an_index_have_the_same_releases(asked: Request, remedy: str | None) -> None:
-    plans = [planner.make_plan(replace(asked, platform=each), TABLE) for each in PLATFORMS]
+    plans = [planner.make_plan(replace(asked, platform=platform), TABLE) for platform in PLATFORMS]
 
     if remedy is None:
         planner.require_same_releases(plans)
@@ -239,7 +239,7 @@ def test_a_suite_that_its_security_team_no_more_mends_is_named_with_one_that_it_
 ) -> None:
     table = TABLE.model_copy(update={"suites": TABLE.suites[:2]})  # those of these rows
 
-    made = planner.make_plan(replace(asked, as_of=None), table, datetime.date.fromisoformat(day))
+    plan = planner.make_plan(replace(asked, as_of=None), table, datetime.date.fromisoformat(day))
 
-    assert made.support is None if said is None else re.search(said, made.support or "")
-    assert not [note for note in made.notes if "mended" in note]  # a build is not told at each time
+    assert plan.support is None if said is None else re.search(said, plan.support or "")
+    assert not [note for note in plan.notes if "mended" in note]  # a build is not told at each time

@@ -60,10 +60,10 @@ def test_a_file_is_read_as_pip_reads_it(write: Write, text: str, lines: list[str
     more = {"more/one.txt": "tensorboard==2", "more/two.txt": "trl\n-c bounds.txt", "more/bounds.txt": "protobuf<7"}
     place = write({**more, "mine.txt": text})
 
-    found = requirements.read_requirements([str(place / "mine.txt")], []).lines
+    rows = requirements.read_requirements([str(place / "mine.txt")], []).lines
 
-    assert [*found] == lines
-    assert [str(requirements.parse_line(line)) for line in found] == lines
+    assert [*rows] == lines
+    assert [str(requirements.parse_line(line)) for line in rows] == lines
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_one_file_in_two_directories_names_what_is_beside_it(write: Write) -> No
     place = write({"a/all.txt": "-r one.txt\n", "a/one.txt": "peft==1\n", "b/one.txt": "trl==1\n"})
     (place / "b/all.txt").hardlink_to(place / "a/all.txt")
 
-    found = requirements.read_requirements([str(place / "a/all.txt"), str(place / "b/all.txt")], [])
+    read = requirements.read_requirements([str(place / "a/all.txt"), str(place / "b/all.txt")], [])
 
-    assert found.lines == ("peft==1", "trl==1")
+    assert read.lines == ("peft==1", "trl==1")
 
 
 @pytest.mark.parametrize(("count", "is_read"), [(requirements.DEEPEST, True), (requirements.DEEPEST + 1, False)])
@@ -339,8 +339,8 @@ def test_a_remedy_is_accepted_by_the_next_run(typed: dict[str, Any], lines: list
     assert first == (f"{remedy}, or " if remedy else "")
     if remedy:
         words = remedy.split()
-        made = planner.make_plan(replace(request, torch=words[1], transformers=words[3]), catalog.load())
-        assert made.user_packages == tuple(lines)
+        plan = planner.make_plan(replace(request, torch=words[1], transformers=words[3]), catalog.load())
+        assert plan.user_packages == tuple(lines)
     assert planner.make_plan(replace(request, user_packages=()), catalog.load()) and "among your packages" in second
 
 

@@ -70,8 +70,8 @@ def test_a_download_has_a_least_speed(reads: list[tuple[float, int]], *, is_slow
 
 def test_the_page_has_the_limits_of_the_table() -> None:
     page = " ".join(Path("docs/security.md").read_text().split())
-    made = "\n".join(reference.download_limits())
-    rows = re.findall(r"(?m)^\| (.+) \| ([0-9]+) ([MG])iB \|$", made)
+    table = "\n".join(reference.download_limits())
+    rows = re.findall(r"(?m)^\| (.+) \| ([0-9]+) ([MG])iB \|$", table)
 
     assert {of: int(number) << {"M": 20, "G": 30}[unit] for of, number, unit in rows} == {
         limit.of: limit.most for limit in vars(limits).values() if isinstance(limit, Limit)
@@ -106,9 +106,9 @@ def test_the_innermost_cause_is_printed_without_secrets() -> None:
     ],
 )
 def test_a_trusted_host_is_no_user_of_another(url: str, is_trusted: bool) -> None:
-    made = download.Session(Sources(trusted=("trusted.example",)))
+    session = download.Session(Sources(trusted=("trusted.example",)))
 
-    assert isinstance(made.get_adapter(url), download._Unverified) is is_trusted
+    assert isinstance(session.get_adapter(url), download._Unverified) is is_trusted
 
 
 URL = "https://files.example/a"

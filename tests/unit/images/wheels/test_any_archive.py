@@ -50,7 +50,7 @@ lines = st.sampled_from([
     "Project-URL: Homepage, http://a/%", "Wheel-Version: 1.0", "Root-Is-Purelib: true", '"', "a,sha256=x,1",
     ",,,", "\0",
 ])  # fmt: skip
-contents = st.binary(max_size=40) | st.lists(lines, max_size=4).map(lambda found: "\n".join(found).encode())
+contents = st.binary(max_size=40) | st.lists(lines, max_size=4).map(lambda rows: "\n".join(rows).encode())
 files = st.dictionaries(names, contents, max_size=5)
 
 
@@ -73,9 +73,9 @@ def install(path: Path) -> None:
 
 def describe(path: Path) -> None:
     """Read a wheel as an SBOM does."""
-    found = Wheel("thing", "1.0", sha256(path), path)
-    said = read_content(Store(path.parent / "store"), found.sha256, path)
-    components.document("a", "1", DAY, [components.of_wheel(found, said.metadata)]).encode()
+    thing = Wheel("thing", "1.0", sha256(path), path)
+    said = read_content(Store(path.parent / "store"), thing.sha256, path)
+    components.document("a", "1", DAY, [components.of_wheel(thing, said.metadata)]).encode()
 
 
 def take_examples(path: Path) -> None:

@@ -57,10 +57,10 @@ def test_a_large_file_comes_in_chunks(tmp_path: Path, method: int) -> None:
     data = TEXT * 200
     write(tmp_path / "a.zip", {"a": data}, method)
 
-    found = list(chunks(tmp_path / "a.zip", "a"))
+    pieces = list(chunks(tmp_path / "a.zip", "a"))
 
-    assert b"".join(found) == data
-    assert max(map(len, found)) <= CHUNK
+    assert b"".join(pieces) == data
+    assert max(map(len, pieces)) <= CHUNK
 
 
 def row(data: bytes | bytearray, name: bytes) -> int:

@@ -39,9 +39,9 @@ TEXTS = [
 ]
 
 
-def names(found: list[Import]) -> str:
-    assert {one.path for one in found} <= {"a/b/one.py"}
-    return " ".join(f"{'+' if one.deferred else ''}{one.module}" for one in found)
+def names(listed: list[Import]) -> str:
+    assert {statement.path for statement in listed} <= {"a/b/one.py"}
+    return " ".join(f"{'+' if statement.deferred else ''}{statement.module}" for statement in listed)
 
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
@@ -58,9 +58,9 @@ def test_of_a_wheel_imports_with_one_of_some_words_are_found(
         tmp_path, {"a/b/one.py": around.format(text).encode(), "a/two.py": b"from .tests import d", "a/c": b""}
     )
 
-    found = imports.list_imports(wheel, lambda path: path != "a/two.py", WORDS)
+    listed = imports.list_imports(wheel, lambda path: path != "a/two.py", WORDS)
 
-    assert names(found) == " ".join(name for name in expected.split() if {*WORDS} & {*name.lstrip("+").split(".")})
+    assert names(listed) == " ".join(name for name in expected.split() if {*WORDS} & {*name.lstrip("+").split(".")})
 
 
 def test_a_package_is_above_its_own_init() -> None:
