@@ -31,7 +31,7 @@ def test_a_build_is_asked_for_once_for_each_platform(typed: str, expected: list[
     asked = read_requests(parse_words("build", ["--platform", typed, "--torch", "2.10.0"]))
 
     index = tuple(expected) if len(expected) > 1 else ()
-    assert asked == [Request(platform=each, platforms=index, torch="2.10.0") for each in expected]
+    assert asked == [Request(platform=platform, platforms=index, torch="2.10.0") for platform in expected]
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_any_value_is_as_it_was_typed_or_refused(option: str, text: str) -> None
     except UserFault as fault:
         assert fault.value and fault.remedy
     else:
-        found = getattr(options, option[2:].replace("-", "_"))
-        assert found in (text, [text], tuple(text.split(",")))
+        value = getattr(options, option[2:].replace("-", "_"))
+        assert value in (text, [text], tuple(text.split(",")))

@@ -86,13 +86,13 @@ def test_what_is_written_is_read_back(lock: Lock, changes: dict[str, Any]) -> No
 
 
 def test_other_tools_read_the_packages(lock: Lock) -> None:
-    found = Pylock.from_dict(tomllib.loads(lockfile.format_lock(lock)))
+    pylock = Pylock.from_dict(tomllib.loads(lockfile.format_lock(lock)))
 
-    assert [(package.name, str(package.version)) for package in found.packages] == [
+    assert [(package.name, str(package.version)) for package in pylock.packages] == [
         ("torch", "2.13.0+cpu"),
         ("transformers", "5.23.0"),
     ]
-    assert str(found.requires_python) == "==3.11.*"
+    assert str(pylock.requires_python) == "==3.11.*"
 
 
 ADDRESS = "https://host/a/torch-2.13.0%2Bcpu-py3-none-any.whl"
@@ -138,10 +138,10 @@ def test_a_lock_in_an_image_and_in_a_bundle_has_no_address(lock: Lock) -> None:
     [("image.tar", "pylock.image-tar.toml"), ("layout", "pylock.layout.toml"), ("a b.c.tar", "pylock.a-b-c-tar.toml")],
 )
 def test_the_name_beside_an_image_is_one_that_tools_know(image: str, name: str) -> None:
-    made = lockfile.path_for(Path("there") / image)
+    path = lockfile.path_for(Path("there") / image)
 
-    assert made == Path("there") / name
-    assert is_valid_pylock_path(made)
+    assert path == Path("there") / name
+    assert is_valid_pylock_path(path)
 
 
 @pytest.mark.parametrize(("base", "name"), [("oci:/secret/place", None), ("host:5000/a/b:1", "host:5000/a/b:1")])

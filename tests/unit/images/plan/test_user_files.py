@@ -52,15 +52,15 @@ def test_scripts_and_a_directory_are_below_the_working_directory(make: Make) -> 
     root = make({"src/a.py": "a", "run": "#!/bin/sh", "empty": None, "data/x.csv": "x", ".dockerignore": "data\n"})
     (root.parent / "train.py").write_text("t")
 
-    found = user_files.read_user_files([str(root.parent / "train.py"), str(root / "data/x.csv")], str(root))
+    places = user_files.read_user_files([str(root.parent / "train.py"), str(root / "data/x.csv")], str(root))
 
-    assert [*found] == [
+    assert [*places] == [
         row("run", "#!/bin/sh", executable=True),
         row("src/a.py", "a"),
         row("train.py", "t"),
         row("x.csv", "x"),
     ]
-    assert [place.name for place in found.values()] == ["run", "a.py", "train.py", "x.csv"]
+    assert [place.name for place in places.values()] == ["run", "a.py", "train.py", "x.csv"]
 
 
 def test_times_owners_and_the_order_of_a_directory_say_nothing(make: Make, tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_times_owners_and_the_order_of_a_directory_say_nothing(make: Make, tmp_p
 def test_links_in_a_directory_stay_links_and_one_that_is_named_is_what_it_leads_to(make: Make) -> None:
     root = make({"a/b": "1", "a/c": "-> ../d", "d": "-> a/b", "e": "-> a", "f": "-> nowhere"})
 
-    found = [*user_files.read_user_files([str(root / "d")], None), *user_files.read_user_files([], str(root))]
+    rows = [*user_files.read_user_files([str(root / "d")], None), *user_files.read_user_files([], str(root))]
 
-    links = {one.path: one.target for one in found[1:] if one.target}
-    assert found[0] == row("d", "1") and links == {"a/c": "../d", "d": "a/b", "e": "a", "f": "nowhere"}
+    links = {linked.path: linked.target for linked in rows[1:] if linked.target}
+    assert rows[0] == row("d", "1") and links == {"a/c": "../d", "d": "a/b", "e": "a", "f": "nowhere"}
 
 
 def test_the_same_file_may_be_named_twice(make: Make) -> None:
@@ -227,9 +227,9 @@ def test_more_than_an_image_should_have_is_refused(
 
 
 def test_the_places_of_the_image_itself_are_all_that_it_has_there() -> None:
-    own = {*DIRECTORIES, PLACE} - {WORKSPACE}
+    ours = {*DIRECTORIES, PLACE} - {WORKSPACE}
 
-    assert {place.split("/")[1] for place in own if place.startswith(f"{WORKSPACE}/")} == {*user_files.OURS}
+    assert {place.split("/")[1] for place in ours if place.startswith(f"{WORKSPACE}/")} == {*user_files.OURS}
 
 
 @pytest.mark.parametrize(
