@@ -42,7 +42,8 @@ def write_statement(lock: Lock, digest: str) -> str:
     table = lockfile.lock_fields(lock)["tool"]["multinode"]
     definition = {
         "buildType": BUILD,
-        "externalParameters": {name: _as_plain(table[name]) for name in ASKED if name in table} | _own(lock),
+        "externalParameters": {name: _as_plain(table[name]) for name in ASKED if name in table}
+        | _user_parameters(lock),
         "internalParameters": table["tools"],
         "resolvedDependencies": [*_dependencies(lock)],
     }
@@ -55,7 +56,7 @@ def write_statement(lock: Lock, digest: str) -> str:
     return json.dumps(statement, indent=1, ensure_ascii=False) + "\n"
 
 
-def _own(lock: Lock) -> dict[str, object]:
+def _user_parameters(lock: Lock) -> dict[str, object]:
     parameters: dict[str, object] = {"user-packages": [*lock.user_packages.requirements]} if lock.user_packages else {}
     return parameters | ({"user-files": [row.path for row in lock.user_files]} if lock.user_files else {})
 

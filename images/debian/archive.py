@@ -27,7 +27,7 @@ from images.store.store import key_of
 
 VARIABLE = "MULTINODE_DEBIAN_MIRROR"
 DOMAIN = "debian.org"
-OWN, SECURITY = f"http://deb.{DOMAIN}/debian", f"http://security.{DOMAIN}/debian-security"  # of an image
+DEBIAN, SECURITY = f"http://deb.{DOMAIN}/debian", f"http://security.{DOMAIN}/debian-security"  # of an image
 HERE = f"https://deb.{DOMAIN}/debian"  # where packages are downloaded from, beside it the security updates
 PARTS = ("", "-updates", "-security")  # what follows a suite's name, as in bookworm-security
 APT = Path("/etc/apt")
@@ -42,9 +42,9 @@ class Source:
     suite: str
 
 
-def own(suite: str) -> tuple[Source, ...]:
+def list_sources(suite: str) -> tuple[Source, ...]:
     """Return Debian's own mirrors of a suite, of its updates and of its security updates, as an image has them."""
-    return tuple(Source(SECURITY if part == "-security" else OWN, suite + part) for part in PARTS)
+    return tuple(Source(SECURITY if part == "-security" else DEBIAN, suite + part) for part in PARTS)
 
 
 def choose_mirrors(suite: str, environ: Mapping[str, str]) -> tuple[Source, ...]:
@@ -63,7 +63,7 @@ def may_expire(apt: Path = APT) -> bool:
     return not any(ANY_AGE.search(_read_if_there(path)) for path in (*(apt / "apt.conf.d").glob("*"), apt / "apt.conf"))
 
 
-def listed(sources: tuple[Source, ...]) -> str:
+def format_sources(sources: tuple[Source, ...]) -> str:
     """Return sources as a sources.list(5)."""
     return "".join(f"deb {source.uri} {source.suite} main\n" for source in sources)
 

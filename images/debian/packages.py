@@ -130,7 +130,7 @@ def resolve_base(suite: str, packages: Sequence[str], platform: Platform, contex
     Raises WorldFault as `resolve_single` does.
     """
     # Without the mirror that was asked: a lock and an image name no mirror of one machine.
-    sources = archive.listed(archive.own(suite))
+    sources = archive.format_sources(archive.list_sources(suite))
     debs = _chosen(Question(suite, platform, tuple(packages)), context)
     return Debian(suite, tuple(packages), sources, debs)
 

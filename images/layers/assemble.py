@@ -94,7 +94,7 @@ def _list_drafts(ingredients: Ingredients, sbom: Future[str], store: Store) -> I
         scripts = ingredients.examples if name == WITH_EXAMPLES else None
         if members or scripts:
             yield partial(_wheel_layer, name, replace(ingredients, wheels=members, examples=scripts), store)
-    yield lambda: _own_layer(ingredients, sbom.result(), store)
+    yield lambda: _draft_entrypoint(ingredients, sbom.result(), store)
     if files := lock.user_files:
         write = partial(entrypoint_layer.write_user_files, files=files, store=store)
         below = entrypoint_layer.directories_below(base.facts.directories)
@@ -160,7 +160,7 @@ def _wheel_layer(name: str, part: Ingredients, store: Store) -> Draft:
     return Draft(name, inputs, fill)
 
 
-def _own_layer(ingredients: Ingredients, sbom: str, store: Store) -> Draft:
+def _draft_entrypoint(ingredients: Ingredients, sbom: str, store: Store) -> Draft:
     """Draft the layer of multinode itself: the entrypoint, what it knows of the image, the lock and the SBOM."""
     lock, base, compiler = ingredients.lock, ingredients.base, ingredients.compiler
     files = entrypoint_layer.read_entrypoint(base.site)

@@ -30,7 +30,7 @@ def watch_agents(module: Any) -> None:
     meet = kind._rendezvous
 
     @functools.wraps(meet)
-    def meet_own(agent: Any, group: Any) -> Any:
+    def meet_and_compare(agent: Any, group: Any) -> Any:
         handler = group.spec.rdzv_handler
         come = handler.next_rendezvous
 
@@ -49,7 +49,7 @@ def watch_agents(module: Any) -> None:
         finally:
             handler.next_rendezvous = come
 
-    kind._rendezvous = meet_own
+    kind._rendezvous = meet_and_compare
 
 
 def watch_rendezvous(module: Any) -> None:
@@ -57,7 +57,7 @@ def watch_rendezvous(module: Any) -> None:
     meet = module.rendezvous
 
     @functools.wraps(meet)
-    def meet_own(*words: Any, **options: Any) -> Iterator[Any]:
+    def meet_and_compare(*words: Any, **options: Any) -> Iterator[Any]:
         for met in meet(*words, **options):
             store, rank, size = met
             fault = None if os.environ.get(AGENT) == "True" else compare(store, rank, size, os.environ)
@@ -65,7 +65,7 @@ def watch_rendezvous(module: Any) -> None:
                 leave(fault)
             yield met
 
-    module.rendezvous = meet_own
+    module.rendezvous = meet_and_compare
 
 
 def compare(store: Any, rank: int, size: int, environ: Mapping[str, str]) -> Fault | None:

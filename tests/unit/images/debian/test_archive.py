@@ -178,7 +178,7 @@ def test_an_older_index_counts_for_a_lock_and_where_apt_takes_one(
 def test_packages_come_by_https_and_an_image_has_the_mirrors_that_apt_has() -> None:
     assert {source.uri.partition(":")[0] for source in archive.choose_mirrors(SUITE, {})} == {"https"}
     assert [source.suite for source in archive.choose_mirrors(SUITE, {})] == [
-        source.suite for source in archive.own(SUITE)
+        source.suite for source in archive.list_sources(SUITE)
     ]
 
 
