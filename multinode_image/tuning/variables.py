@@ -86,7 +86,8 @@ def local_address(context: Context) -> str | None:
     alone = world.launcher == ALONE and context.process.role.is_torchrun
     one_node = alone or (world.launcher == TORCHRUN and elastic and not world.several_nodes)
     if not context.is_of_world:  # a torchrun may be typed in a shell later, for other nodes if there is a network
-        one_node = world.launcher == ALONE and context.process.find_interface() is None
+        is_asked = context.process.starter == TORCHRUN  # it would take this for a choice of the user's
+        one_node = world.launcher == ALONE and not is_asked and context.process.find_interface() is None
     return "127.0.0.1" if one_node else None
 
 

@@ -230,6 +230,14 @@ def test_a_torchrun_on_one_node_needs_no_name(
     assert variables.get("PET_LOCAL_ADDR") == address
 
 
+@pytest.mark.parametrize(("starter", "address"), [("torchrun", None), ("mpirun", "127.0.0.1")])
+def test_a_typed_torchrun_is_told_no_address_that_it_would_take_for_the_users(
+    starter: str, address: str | None
+) -> None:
+    tuned = tune(ALONE, look_at(SMALL), {}, GLOO, Process(Role.STARTER, starter=starter))
+    assert {row.name: row.value for row in tuned.settings}.get("PET_LOCAL_ADDR") == address
+
+
 @pytest.mark.parametrize(
     ("yours", "kmp"), [("", True), ("/usr/lib/libmine.so", False), (f"libmine.so:{OPENMP}", True), (WRAPPER, True)]
 )
