@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tarfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,9 @@ class Multinode:
         """Write the lock of a release and all its files into a directory."""
         place, file = self.work / f"bundle-{release}", self.work / f"bundle-{release}.tar"
         call(build_py("bundle", *self.options, "--transformers", release, "--output", str(file)), self.environ)
-        shutil.unpack_archive(file, place, filter="data")
+        with tarfile.open(file) as tar:
+            tar.extraction_filter = lambda member, _: member  # Debian 12's Python has no `filter` for extractall
+            tar.extractall(place)
         file.unlink()
         return place
 
