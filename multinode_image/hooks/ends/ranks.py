@@ -74,9 +74,19 @@ def place_ranks(asked: Asked, environ: Mapping[str, str], root: str) -> tuple[Si
     check_meeting(asked.described)
     start = Start(TORCHRUN, read_count(asked.described), asked.described)
     python = which(PYTHON, facts.environ)
-    is_ours = python is not None and os.path.realpath(python) == os.path.realpath(asked.program)
+    is_ours = python is not None and identify_python(python) == identify_python(asked.program)
     command = Command(PLAIN, PYTHON if is_ours else asked.program, asked.words)
     return detect_situation(command, facts, launcher, start=start), facts
+
+
+def identify_python(path: str) -> tuple[str, str]:
+    """Return the file of a Python, and the virtual environment that its path is in, empty for none.
+
+    Those of one base have the same file, and packages of their own (docs.python.org, library/site, pyvenv.cfg).
+    """
+    place = os.path.dirname(os.path.abspath(path))
+    marks = (os.path.join(directory, "pyvenv.cfg") for directory in (place, os.path.dirname(place)))
+    return os.path.realpath(path), next((os.path.realpath(mark) for mark in marks if os.path.isfile(mark)), "")
 
 
 def hand_on(asked: Asked, plan: Plan, environ: Mapping[str, str]) -> Ranks:
