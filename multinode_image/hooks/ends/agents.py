@@ -11,19 +11,23 @@ import functools
 import os
 import sys
 import threading
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from multinode_image.errors import Refusal
 from multinode_image.hooks.ends.ending import MET
-from multinode_image.hooks.ends.options import ask_parser, describe, find_torchrun, tell
+from multinode_image.hooks.ends.options import ask_parser, describe, find_torchrun, is_typed, tell
 from multinode_image.hooks.ends.ranks import Asked, plan_ranks
 from multinode_image.hooks.job.one_job import EXIT_USER, Fault, find_agent_fault
 from multinode_image.printing.streams import print_error
 from multinode_image.settings import PLANNED, TRAINING, forget
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 # How many processes accelerate is asked for (accelerate/commands/launch.py).
 COUNTS = ("num_processes", "num_machines")
 HOSTFILE = "mpirun_hostfile"  # with which it starts mpirun
+RUN_PATH = "run_script_path"  # what torchrun --run_path starts ranks by
 PATIENCE = 30.0  # seconds until an agent says what it waits for
 
 
@@ -36,6 +40,7 @@ def watch_launch(module: Any) -> None:
 
     @functools.wraps(launch)
     def look_and_launch(config: Any, *words: Any, **options: Any) -> Any:
+        before = dict(os.environ)
         if find_torchrun() is not None:
             words = prepare_agent(config, *words)
         timer = remind_later(describe_wait(config))
@@ -43,6 +48,8 @@ def watch_launch(module: Any) -> None:
             return launch(config, *words, **options)
         finally:
             timer.cancel()
+            if find_torchrun() is not None and not is_typed():  # the script goes on, and may train alone
+                replace_environment({**before, TRAINING: "on"})
 
     module.launch_agent = look_and_launch
 
@@ -54,6 +61,8 @@ def prepare_agent(config: Any, program: Any, words: Any, *more: Any) -> tuple[An
     os.environ[TRAINING] = "on"  # no rank, though its container has the variables of one: its children are
     if is_ours and not is_planned and isinstance(program, str):
         program = plan_and_tell(config, program, [*words])
+    elif is_ours and not is_planned and program is getattr(find_torchrun(), RUN_PATH, None):
+        plan_and_tell(config, sys.executable, [*words])  # a function of torchrun's runs them in new Pythons
     if fault := find_agent_fault(config.max_nodes, os.environ):
         end(str(fault), EXIT_USER)
     return program, words, *more
@@ -66,15 +75,22 @@ def plan_and_tell(config: Any, program: str, words: list[str]) -> str:
         ranks = plan_ranks(asked, os.environ)
     except Refusal as refusal:
         end(str(refusal), refusal.code)
-    os.environ.clear()
-    os.environ.update(ranks.environ)
+    replace_environment(ranks.environ)
     tell(config, ranks)
     return ranks.program
+
+
+def replace_environment(environ: Mapping[str, str]) -> None:
+    """Let these be all variables of this process."""
+    os.environ.clear()
+    os.environ.update(environ)
 
 
 def end(text: str, code: int) -> NoReturn:
     """Say why nothing is started, and end."""
     print_error(text)
+    with contextlib.suppress(Exception):  # what a script has printed that called torchrun
+        sys.stdout.flush()
     os._exit(code)
 
 
@@ -92,9 +108,7 @@ def watch_accelerate(module: Any) -> None:
             print(fault, file=sys.stderr, flush=True)
             sys.exit(EXIT_USER)
         if getattr(args, HOSTFILE, None):
-            environ = forget(os.environ)  # what is right for one process only
-            os.environ.clear()
-            os.environ.update(environ)
+            replace_environment(forget(os.environ))  # what is right for one process only
         return start(args)
 
     module.simple_launcher = check_and_start

@@ -43,16 +43,20 @@ def find_torchrun() -> Any:
     return main if is_main else sys.modules.get(TORCHRUN)
 
 
+def is_typed() -> bool:
+    """Return whether this program is torchrun, and none that calls it."""
+    name = getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", "")
+    return os.path.basename(sys.argv[0]) == "torchrun" or name in LAUNCHES
+
+
 def ask_parser() -> Any:
     """Return what torchrun's own parser reads, with no master where nobody has named one; None if nothing was typed.
 
     The configuration has torchrun's default then, and a number of processors in the place of `auto`.
     """
-    module, typed = find_torchrun(), os.path.basename(sys.argv[0])
-    name = getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", "")
-    if typed != "torchrun" and name not in LAUNCHES:
+    if not is_typed():
         return None
-    parser = module.get_args_parser()
+    parser = find_torchrun().get_args_parser()
     if not os.environ.get(MASTER):
         parser.set_defaults(master_addr=None)
     return parser.parse_known_args(sys.argv[1:])[0]  # torch.distributed.launch has an option more

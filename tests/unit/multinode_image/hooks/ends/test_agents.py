@@ -106,14 +106,17 @@ def test_a_typed_torchrun_is_asked_once_it_has_read_its_options(
     monkeypatch.setattr(agents, "plan_ranks", plan)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     monkeypatch.setitem(sys.modules, TORCHRUN, ModuleType(TORCHRUN))
-    module = SimpleNamespace(launch_agent=lambda config, program, words: program)
+    module = SimpleNamespace(launch_agent=lambda config, program, words: (program, dict(os.environ)))
     agents.watch_launch(module)
-    with mock.patch.dict(os.environ, {TRAINING: training, **more}, clear=True):
-        started = module.launch_agent(given, "python3", ["-u", "train.py"])
-        environ = dict(os.environ)
+    with mock.patch.dict(os.environ, {TRAINING: training, "OMP_NUM_THREADS": "8", **more}, clear=True):
+        started, environ = module.launch_agent(given, "python3", ["-u", "train.py"])
+        after = dict(os.environ)
 
+    # The script that has called it goes on with its variables.
+    assert after == {TRAINING: "on", "OMP_NUM_THREADS": "8", **more}
     if not asked:
-        assert (started, plans, given.nproc_per_node, environ) == ("python3", [], 8, {TRAINING: "on"})
+        assert (started, plans, given.nproc_per_node) == ("python3", [], 8)
+        assert environ == {TRAINING: "on", "OMP_NUM_THREADS": "8"}
         return
     described = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8", "PET_RDZV_ID": "18233", "PET_RDZV_BACKEND": "c10d",
                  "PET_RDZV_ENDPOINT": "node_0:29400"}  # fmt: skip
@@ -121,6 +124,25 @@ def test_a_typed_torchrun_is_asked_once_it_has_read_its_options(
     assert (started, environ) == ("/opt/multinode/rank", {TRAINING: "on", "OMP_NUM_THREADS": "2"})
     assert (given.nproc_per_node, given.run_id, given.local_addr) == (2, "mine", "10.0.0.2")
     assert given.rdzv_configs == {"timeout": 900, "is_host": "true"}
+
+
+@pytest.mark.parametrize(
+    ("is_its_own", "asked"), [(True, [(sys.executable, ["train.py", "--seed", "1"])]), (False, [])]
+)
+def test_a_function_is_planned_if_it_is_that_of_run_path(
+    is_its_own: bool, asked: list[tuple[str, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torchrun, plans = ModuleType(TORCHRUN), list[tuple[str, list[str]]]()
+    monkeypatch.setattr(torchrun, "run_script_path", print, raising=False)
+    monkeypatch.setitem(sys.modules, TORCHRUN, torchrun)
+    monkeypatch.setattr(agents, "plan_and_tell", lambda config, program, words: plans.append((program, words)))
+    monkeypatch.setenv(TRAINING, "on")
+    monkeypatch.delenv(PLANNED, raising=False)
+    program = print if is_its_own else str  # of a notebook
+    given = config()
+
+    assert agents.prepare_agent(given, program, ["train.py", "--seed", "1"])[0] is program
+    assert plans == asked
 
 
 @pytest.mark.parametrize(
