@@ -54,6 +54,7 @@ ROWS = {
         "groups.same_job.watch_rendezvous",
     ),
     "torch.distributed.launcher.api": ("ends.agents.watch_launch",),
+    "torch.distributed.run": ("ends.agents.watch_numbers",),
     "accelerate.commands.launch": ("ends.agents.watch_accelerate",),
     "torch.distributed.elastic.agent.server.api": ("ends.ending.watch_agents", "groups.same_job.watch_agents"),
     "torch.distributed.fsdp.api": ("compute.bf16_units.watch_policies",),

@@ -265,14 +265,10 @@ def set_unread_variables(environ: Mapping[str, str], nproc: int | None) -> list[
 
     Of the words for a number it knows those alone whose devices it sees; here all of them become a number.
     """
-    settings = []
     if nproc is not None:
-        settings.append(Setting(NPROC, str(nproc), "--nproc"))
-    elif environ.get(NPROC, "").strip().lower() in AUTO[2:]:
-        settings.append(Setting(NPROC, "auto", "this machine has processors alone"))
-    if (node := environ.get(INDEX, "").strip()) and not environ.get(NODE):
-        settings.append(Setting(NODE, node, "the number of this pod in its Indexed Job"))
-    return settings
+        return [Setting(NPROC, str(nproc), "--nproc")]
+    counts_devices = environ.get(NPROC, "").strip().lower() in AUTO[2:]
+    return [Setting(NPROC, "auto", "this machine has processors alone")] if counts_devices else []
 
 
 def prepare_restarts(world: World, environ: Mapping[str, str]) -> list[Setting]:

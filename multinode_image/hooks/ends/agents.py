@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,9 +21,10 @@ from multinode_image.hooks.ends.ranks import Asked, plan_ranks
 from multinode_image.hooks.job.one_job import EXIT_USER, Fault, find_agent_fault
 from multinode_image.printing.streams import print_error
 from multinode_image.settings import PLANNED, TRAINING, forget
+from multinode_image.world.torchrun import AUTO, NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 # How many processes accelerate is asked for (accelerate/commands/launch.py).
 COUNTS = ("num_processes", "num_machines")
@@ -75,8 +77,12 @@ def plan_and_tell(config: Any, program: str, words: list[str]) -> str:
         ranks = plan_ranks(asked, os.environ)
     except Refusal as refusal:
         end(str(refusal), refusal.code)
+    except KeyboardInterrupt:
+        if is_typed():
+            os._exit(128 + signal.SIGINT)
+        raise
     replace_environment(ranks.environ)
-    tell(config, ranks)
+    tell(config, ranks, asked.described.get(NODE))
     return ranks.program
 
 
@@ -92,6 +98,32 @@ def end(text: str, code: int) -> NoReturn:
     with contextlib.suppress(Exception):  # what a script has printed that called torchrun
         sys.stdout.flush()
     os._exit(code)
+
+
+def watch_numbers(module: Any) -> None:
+    """Let torchrun count processors where there is no GPU, and say which number it cannot read.
+
+    module: torch.distributed.run. The plan has the last word on how many ranks such a word means (`describe`).
+    """
+    for name in ("determine_local_world_size", "parse_min_max_nnodes"):
+        setattr(module, name, read_or_end(getattr(module, name)))
+
+
+def read_or_end(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a reader of torchrun's that ends in words, and not by a traceback."""
+
+    @functools.wraps(read)
+    def read_number(text: str) -> Any:
+        try:
+            return read("auto" if str(text).lower() in AUTO else text)
+        except ValueError:
+            if not is_typed():
+                raise
+        remedy = "--nproc_per_node N, or auto; --nnodes N, or LEAST:MOST; or PET_NPROC_PER_NODE, PET_NNODES"
+        refusal = Refusal("torchrun reads no number of processes or nodes here", repr(text), remedy)
+        end(str(refusal), refusal.code)
+
+    return read_number
 
 
 def watch_accelerate(module: Any) -> None:

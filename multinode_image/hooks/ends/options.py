@@ -34,6 +34,8 @@ LAUNCHES = (TORCHRUN, "torch.distributed.launch")
 # Where a standalone torchrun meets, and what it calls a job without a name (torch/distributed/run.py).
 HERE, NAMELESS = "localhost:0", "none"
 STATIC = "static"  # a rendezvous at a master
+# What torchrun has a default for that says nothing.
+DEFAULTS = {"master_addr": MASTER, "node_rank": NODE}
 
 
 def find_torchrun() -> Any:
@@ -50,15 +52,15 @@ def is_typed() -> bool:
 
 
 def ask_parser() -> Any:
-    """Return what torchrun's own parser reads, with no master where nobody has named one; None if nothing was typed.
+    """Return what torchrun's own parser reads, and None where nobody has named a master or a node; None for a script.
 
     The configuration has torchrun's default then, and a number of processors in the place of `auto`.
     """
     if not is_typed():
         return None
     parser = find_torchrun().get_args_parser()
-    if not os.environ.get(MASTER):
-        parser.set_defaults(master_addr=None)
+    unset = {name: None for name, variable in DEFAULTS.items() if not os.environ.get(variable)}
+    parser.set_defaults(**unset)
     return parser.parse_known_args(sys.argv[1:])[0]  # torch.distributed.launch has an option more
 
 
@@ -89,19 +91,23 @@ def describe(config: Any, typed: Any, environ: Mapping[str, str]) -> dict[str, s
 def describe_master(config: Any, typed: Any, environ: Mapping[str, str]) -> dict[str, str]:
     """Return where the nodes of a static rendezvous meet, and which this is; no master where nobody has named one.
 
-    A pod of an Indexed Job has a number also where it trains alone.
+    A pod of an Indexed Job has its number, also where it trains alone.
     """
     host, _, port = config.rdzv_endpoint.rpartition(":")
-    rank = str(config.rdzv_configs.get("rank", 0))
+    index = environ.get(INDEX, "").strip() if config.max_nodes > 1 else ""
+    is_numbered = typed is None or typed.node_rank is not None or not index
+    rank = str(config.rdzv_configs.get("rank", 0)) if is_numbered else index
     is_named = config.max_nodes > 1 if typed is None else bool(typed.master_addr or typed.rdzv_endpoint)
     if not is_named:
         return {MASTER_PORT: "" if port == str(PORT) else port}
-    is_pod = config.max_nodes == 1 and rank == environ.get(INDEX, "").strip()
-    return {MASTER: host, MASTER_PORT: port, NODE: "0" if is_pod else rank}
+    return {MASTER: host, MASTER_PORT: port, NODE: rank}
 
 
-def tell(config: Any, ranks: Ranks) -> None:
-    """Change the configuration of an agent: how many ranks it starts, and what it is told of this node."""
+def tell(config: Any, ranks: Ranks, node: str | None) -> None:
+    """Change the configuration of an agent: how many ranks it starts, and what it is told of this node.
+
+    node: the number of this node in a static rendezvous; None in any other.
+    """
     config.nproc_per_node, options = ranks.local_size, ranks.options
     if ID in options:
         config.run_id = options[ID]
@@ -109,5 +115,5 @@ def tell(config: Any, ranks: Ranks) -> None:
         config.local_addr = options[ADDRESS]
     conf = (pair.partition("=") for pair in options.get(CONF, "").split(","))
     config.rdzv_configs.update({name: value for name, equals, value in conf if equals})
-    if config.max_nodes == 1 and config.rdzv_configs.get("rank"):
-        config.rdzv_configs["rank"] = 0
+    if node is not None:
+        config.rdzv_configs["rank"] = int(node)

@@ -86,8 +86,6 @@ def test_the_host_of_several_networks_is_known_by_the_name_of_the_endpoint(
     ("environ", "nproc", "read"),
     [
         ({}, None, {}),
-        ({"JOB_COMPLETION_INDEX": "1"}, None, {"PET_NODE_RANK": "1"}),
-        ({"JOB_COMPLETION_INDEX": "1", "PET_NODE_RANK": "0"}, None, {}),
         ({}, 2, {"PET_NPROC_PER_NODE": "2"}),
         ({"PET_NPROC_PER_NODE": "gpu"}, 2, {"PET_NPROC_PER_NODE": "2"}),
         ({"PET_NPROC_PER_NODE": "gpu"}, None, {"PET_NPROC_PER_NODE": "auto"}),

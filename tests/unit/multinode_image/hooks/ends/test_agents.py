@@ -146,23 +146,48 @@ def test_a_function_is_planned_if_it_is_that_of_run_path(
 
 
 @pytest.mark.parametrize(
-    ("nodes", "rank", "index", "described", "told"),
+    ("nodes", "typed", "index", "node"),
     [
-        ((2, 2), 1, "1", {"PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "7", "PET_NODE_RANK": "1"}, 1),
-        ((1, 1), 1, "1", {"PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "7", "PET_NODE_RANK": "0"}, 0),  # of its job
-        ((1, 1), 2, "", {"PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "7", "PET_NODE_RANK": "2"}, 0),
+        ((2, 2), None, "1", "1"),
+        ((2, 2), 0, "1", "0"),
+        ((2, 2), None, "", "0"),
+        ((1, 1), None, "1", "0"),  # it trains alone
+        ((1, 1), 2, "1", "2"),
     ],
 )
-def test_a_pod_that_trains_alone_is_the_first_node(
-    nodes: tuple[int, int], rank: int, index: str, described: dict[str, str], told: int
+def test_a_pod_of_an_indexed_job_has_its_number_where_none_is_typed(
+    nodes: tuple[int, int], typed: int | None, index: str, node: str
 ) -> None:
     given = config(nodes, "static")
-    given.rdzv_endpoint, given.rdzv_configs = "m:7", {"rank": rank}
-    typed = SimpleNamespace(master_addr="m", rdzv_endpoint="")
+    given.rdzv_endpoint, given.rdzv_configs = "m:7", {"rank": typed or 0}
+    options = SimpleNamespace(master_addr="m", rdzv_endpoint="", node_rank=typed)
 
-    assert describe_master(given, typed, {"JOB_COMPLETION_INDEX": index}) == described
-    tell(given, Ranks({}, "python3", 2, {}))
-    assert given.rdzv_configs == {"rank": told}
+    described = describe_master(given, options, {"JOB_COMPLETION_INDEX": index})
+    tell(given, Ranks({}, "python3", 2, {}), described["PET_NODE_RANK"])
+
+    assert described == {"PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "7", "PET_NODE_RANK": node}
+    assert given.rdzv_configs == {"rank": int(node)}
+
+
+@pytest.mark.parametrize(("text", "count"), [("gpu", 56), ("AUTO", 56), ("", 56), ("4", 4), ("four", None)])
+def test_a_number_that_torchrun_cannot_read_is_said_in_words(
+    text: str, count: int | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr("os._exit", leave)
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/torchrun"])
+    read = agents.read_or_end(lambda text: 56 if text == "auto" else int(text))
+    if count is not None:
+        assert read(text) == count
+        return
+    with pytest.raises(SystemExit) as ended:
+        read(text)
+    assert (ended.value.code, f": {text!r}\n" in capsys.readouterr().err) == (2, True)
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    with pytest.raises(ValueError, match=text):  # a script has torchrun's own error
+        read(text)
 
 
 @pytest.mark.parametrize(
