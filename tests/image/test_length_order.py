@@ -21,7 +21,7 @@ def read(done: Done) -> list[list[int]]:
     return [[index for rank in lines[-1] for index in rank.get(str(epoch), [])] for epoch in range(EPOCHS)]
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_each_example_comes_once_an_epoch_also_where_a_start_goes_on(image: str, tmp_path: Path, ranks: int) -> None:
     tmp_path.chmod(0o777)
     options = [*OFFLINE, f"--volume={SCRIPT}:/workspace/order.py:ro", f"--volume={tmp_path}:/kept"]
