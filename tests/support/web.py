@@ -22,12 +22,16 @@ from urllib3 import HTTPResponse
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked; the names of headers are written like `User-Agent`, however a client writes them."""
+    """What was asked; the names of headers are written like `User-Agent`, however a client writes them.
+
+    Of what `answered` has there is also what the client checks the server's certificate by, as requests says it.
+    """
 
     method: str
     target: str
     headers: Mapping[str, str]
     body: bytes
+    verify: bool | str | None = None
 
     @property
     def path(self) -> str:
@@ -143,10 +147,12 @@ def answered(answer: Answer) -> Iterator[list[Request]]:
     """Answer what this process asks by requests, without a network; yield what it has asked, with whole addresses."""
     asked = list[Request]()
 
-    def send(adapter: HTTPAdapter, request: requests.PreparedRequest, **_: object) -> requests.Response:
+    def send(
+        adapter: HTTPAdapter, request: requests.PreparedRequest, *, verify: bool | str, **_: object
+    ) -> requests.Response:
         body = request.body or b""
         headers = {name.title(): value for name, value in request.headers.items()}
-        asked.append(Request(str(request.method), str(request.url), headers, _as_bytes(body)))
+        asked.append(Request(str(request.method), str(request.url), headers, _as_bytes(body), verify))
         reply = answer(asked[-1])
         if reply is None:
             raise requests.ConnectionError("hung up")

@@ -20,6 +20,7 @@ from images.platforms import AMD64, ARM64, Platform
 from images.store.store import Store
 from tests.golden.command import NO_ENGINE
 from tests.support import locks
+from tests.support import packages as packages_of
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM
 
@@ -38,6 +39,75 @@ def test_the_loader_finds_libraries_below_any_directory(tmp_path: Path) -> None:
     assert (loader, option) == (str(own / "ld-linux-x86-64.so.2"), "--library-path")
     assert {root / place for place in places.split(":")} == {root / "usr/lib", own}
     assert python == str(root / "usr/bin/python3.11")
+
+
+LIBRARY = "usr/lib/x86_64-linux-gnu"
+FILES: dict[str, dict[str, bytes | str]] = {
+    "python3.11-minimal": {
+        "usr/share/doc/tool/copyright": b"of no use",
+        "usr/bin/python3.11": b"#!an interpreter",
+        "usr/bin/python3": "python3.11",
+        "usr/bin/tool": b"#!of no use",
+        "usr/lib/python3/dist-packages/six.py": b"of no use",
+        "usr/lib/python3.11/__pycache__/os.cpython-311.pyc": b"of no use",
+    },
+    "libpython3.11-minimal": {"usr/lib/python3.11/os.py": b"a module"},
+    "libc6": {
+        "lib64/ld-linux-x86-64.so.2": "../lib/x86_64-linux-gnu/libc.so.6",
+        f"lib/{AMD64.multiarch}/libc.so.6": b"a library",
+        f"lib/{AMD64.multiarch}/gconv/UTF-7.so": b"of no use",
+        f"lib/{AMD64.multiarch}/libc.a": b"of no use",
+    },
+    "libexpat1": {f"{LIBRARY}/libexpat.so.1": "libexpat.so.1.8", f"{LIBRARY}/liblost.so.1": "liblost.so.1.8",
+                  f"{LIBRARY}/libexpat.so.1.8": b"another"},
+    "zlib1g": {},
+}  # fmt: skip
+
+
+def test_an_interpreter_is_what_it_runs_on_whatever_the_order_of_its_packages(store: Store, tmp_path: Path) -> None:
+    debs = [packages_of.make(store, tmp_path / "made", name, files) for name, files in {**FILES, "tini": {}}.items()]
+    source = compiler.choose_interpreter(store, debs, AMD64, "3.11")
+    root = compiler.unpack(store, source)
+
+    assert compiler.choose_interpreter(store, debs[::-1], AMD64, "3.11") == source
+    assert [path.parent.name for path in source.debs] == [deb.sha256 for deb in sorted(debs) if deb.package in FILES]
+    files = {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_symlink() or path.is_file()}
+    links = {name: str(path.readlink()) for name, path in files.items() if path.is_symlink()}
+    assert links == {
+        "usr/bin/python3": "python3.11", "usr/lib64/ld-linux-x86-64.so.2": "../lib/x86_64-linux-gnu/libc.so.6",
+        f"{LIBRARY}/libexpat.so.1": "libexpat.so.1.8",
+    }  # fmt: skip
+    assert {name: (path.read_bytes(), path.stat().st_mode & 0o777) for name, path in files.items()
+            if name not in links} == {
+        "usr/bin/python3.11": (b"#!an interpreter", 0o755), "usr/lib/python3.11/os.py": (b"a module", 0o644),
+        f"{LIBRARY}/libc.so.6": (b"a library", 0o644), f"{LIBRARY}/libexpat.so.1.8": (b"another", 0o644),
+    }  # fmt: skip
+
+
+def test_an_interpreter_of_which_packages_are_missing_is_refused(store: Store) -> None:
+    debs = [replace(locks.TINI, package=name) for name in FILES if name not in ("libc6", "zlib1g")]
+
+    with pytest.raises(WorldFault, match="libc6, zlib1g"):
+        compiler.choose_interpreter(store, debs, AMD64, "3.11")
+
+
+def test_an_interpreter_that_fails_is_removed_and_is_unpacked_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled = list[Path]()
+
+    def fill(root: Path, _: compiler.Packaged) -> None:
+        root.mkdir()
+        filled.append(root)
+
+    monkeypatch.setattr(compiler, "_fill", fill)
+    for _ in range(2):
+        compiler.unpack(store, PYTHON)
+        root = compiler.unpack(store, PYTHON)
+        for _ in range(2):
+            compiler.remove(store, root)
+
+    assert len(filled) == 2 and not root.exists()
 
 
 def test_of_two_builds_at_once_both_take_what_the_first_has_unpacked(

@@ -13,6 +13,7 @@ from unittest import mock
 
 import pytest
 
+from images import pip_config
 from images.check import provenance
 from images.context import Access
 from images.deliver import registry as registry_of
@@ -366,6 +367,28 @@ def test_a_login_is_sent_as_the_registry_asks_and_never_from_tls_to_none(
     for request in tokens:
         assert request.headers.get("Authorization") == ("Basic dXNlcjpzZWNyZXQ=" if login else None)
         assert ("service=s&scope=r%3Apull" in request.target) == ("scope" in challenge)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "variables", "trusted"),
+    [
+        (None, {}, True),
+        (None, {"SSL_CERT_FILE": "/last", "REQUESTS_CA_BUNDLE": "/first"}, "/first"),
+        ("/pips", {}, "/pips"),
+        ("/pips", {"REQUESTS_CA_BUNDLE": "/first"}, "/pips"),
+    ],
+)
+def test_a_registry_is_trusted_by_pips_certificate_else_by_that_of_a_variable(
+    store: Store, monkeypatch: pytest.MonkeyPatch, certificate: str | None, variables: dict[str, str], trusted: object
+) -> None:
+    for name in pip_config.BUNDLES:
+        monkeypatch.delenv(name, raising=False)  # requests reads them as well
+    known = access(store)
+    known = dataclasses.replace(known, certificate=certificate, environ={**known.environ, **variables})
+    with answered(lambda _: Reply(200)) as asked, Registry(PLACE, known) as registry:
+        registry.ask("GET", "manifests/1")
+
+    assert [request.verify for request in asked] == [trusted]
 
 
 @pytest.mark.parametrize(

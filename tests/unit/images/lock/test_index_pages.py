@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from images.foreign import documents
 from images.host import limits
-from images.host.errors import WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.limits import Limit
 from images.lock import index_pages
 from images.lock.index_pages import IndexAnswer, Page, PageFile
@@ -21,6 +22,8 @@ from images.plan import catalog, planner
 from images.plan.plan import Request
 from tests.support import locks
 from tests.support.growth import assert_linear, repeat
+from tests.support.web import Reply, answered
+from tests.support.web import Request as Asked
 
 
 def test_a_file_is_found_by_its_sha256_in_any_letters(tmp_path: Path) -> None:
@@ -106,6 +109,123 @@ def test_a_page_in_letters_that_take_time_by_their_square_is_read_as_utf_8(monke
     found = index_pages.read_page("https://host.example/simple", "six", Sources())
 
     assert found and [file.name for file in found.files] == ["six-1.0.zip"]
+
+
+def html(body: str) -> Reply:
+    return Reply(200, body.encode(), {"Content-Type": "text/html"})
+
+
+def in_json(version: str = "1.0", **fields: object) -> Reply:
+    file = {"filename": "six-1.0.zip", "url": "six-1.0.zip", "hashes": {"sha256": "AB"}, **fields}
+    text = json.dumps({"meta": {"api-version": version}, "files": [file]})
+    return Reply(200, text.encode(), {"Content-Type": index_pages.JSON})
+
+
+LINK, EMPTY = '<a href="six-1.0.zip">', "<a href=other-1.0.zip>"
+KNOWN = PageFile("six-1.0.zip", "https://host.example/simple/six/six-1.0.zip", None)
+IN_JSON = PageFile("six-1.0.zip", "six-1.0.zip", "ab")
+PAGES: dict[str, tuple[Reply | None, tuple[PageFile, ...] | str | None]] = {
+    "none": (Reply(404), None),
+    "links": (html(LINK), (KNOWN,)),
+    "a link with its hash": (html(f"<a href=six-1.0.zip#sha256={'A' * 64}>"), (KNOWN._replace(sha256="a" * 64),)),
+    "a link with another hash": (html("<a href=six-1.0.zip#md5=1>"), (KNOWN,)),
+    "a link whose letters are written otherwise": (html("<a href=' six%2D1.0.zip '>"), (KNOWN._replace(
+        url="https://host.example/simple/six/six%2D1.0.zip"),)),
+    "a link to nowhere": (html(f"<a name=six-1.0.zip>{LINK}"), (KNOWN,)),
+    "a base that leads nowhere": (html(f"<base target=_top>{LINK}"), (KNOWN,)),
+    "a link of another kind": (html("<a href=six-1.0.txt>"), "no file of Six"),
+    "links for another": (html(EMPTY), "no file of Six"),
+    "links for one of a longer name": (html("<a href=sixty-1.0.zip>"), "no file of Six"),
+    "none of its own and a heading": (html(f"<title>Links for SIX</title>{EMPTY}"), ()),
+    "none of its own and two headings": (html("<title>Links for other</title><h1>Links for six</h1>"), ()),
+    "none of its own and a heading of another": (html("<h1>Links for other</h1>"), "no file of Six"),
+    "none of its own and a version": (html(f'<meta name="{index_pages.VERSION}" content="1.9">'), ()),
+    "a later version": (html(f'<meta name="{index_pages.VERSION}" content="2.0">{LINK}'), "version '2.0'"),
+    "another meta": (html('<meta name="viewport" content="2.0">'), "no file of Six"),
+    "by its own type": (Reply(200, b"", {"Content-Type": index_pages.HTML[1]}), ()),
+    "JSON": (in_json(), (IN_JSON,)),
+    "JSON of a file without a sha256": (in_json(hashes={}), (IN_JSON._replace(sha256=None),)),
+    "JSON of a file with its day": (in_json(**{"upload-time": "2026"}), (IN_JSON._replace(uploaded="2026"),)),
+    "JSON of a file withdrawn with a reason": (in_json(yanked="it is broken"), (IN_JSON._replace(yanked=True),)),
+    "JSON of a file withdrawn without": (in_json(yanked=""), (IN_JSON._replace(yanked=True),)),
+    "JSON of a file that is there": (in_json(yanked=False), (IN_JSON,)),
+    "JSON of a later version": (in_json("2.0"), "version '2.0'"),
+    "no type": (Reply(200, LINK.encode()), "no Content-Type"),
+    "another type": (Reply(200, LINK.encode(), {"Content-Type": "text/plain"}), "text/plain"),
+    "an error": (Reply(500, b"out of order"), "500"),
+    "no answer": (None, "hung up"),
+    "a login that is wanted": (Reply(401), "refuses the login"),
+    "a login of a proxy": (Reply(407), "refuses the login"),
+    "a login that may not": (Reply(403), "refuses the login"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reply", "expected"), PAGES.values(), ids=PAGES)
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_an_index_has_a_page_or_none_and_anything_else_is_no_answer(
+    reply: Reply | None, expected: tuple[PageFile, ...] | str | None, slash: str
+) -> None:
+    with (
+        answered(lambda _: reply) as asked,
+        nullcontext() if not isinstance(expected, str) else pytest.raises(Fault) as caught,
+    ):
+        page = index_pages.read_page(f"https://host.example/simple{slash}", "Six", Sources())
+        assert (page.files if page else None) == expected
+
+    assert {request.target for request in asked} == {"https://host.example/simple/six/"}
+    assert {request.headers["Accept"] for request in asked} == {index_pages.ACCEPT}
+    if caught:
+        assert str(expected) in f"{caught.value.fact}: {caught.value.value}"
+        assert isinstance(caught.value, UserFault) is (expected == "refuses the login")
+        assert (index_pages.STORE in caught.value.remedy) is (reply is not None and reply.status == 403)
+
+
+@pytest.mark.parametrize(
+    ("host", "status", "is_there"),
+    [("host.example", 200, True), ("host.example", 404, False), ("host.example", 401, False),
+     (index_pages.STORES[0], 404, True)],
+)  # fmt: skip
+def test_an_index_answers_for_itself_but_for_a_store_of_files(host: str, status: int, *, is_there: bool) -> None:
+    with answered(lambda _: Reply(status)) as asked:
+        assert index_pages.has_root(f"https://{host}/simple", Sources()) is is_there
+
+    assert [request.target for request in asked] == [f"https://{host}/simple/"] * (host not in index_pages.STORES)
+
+
+def test_an_index_that_hangs_up_is_said_and_one_of_this_machine_is_looked_for(tmp_path: Path) -> None:
+    with answered(lambda _: None), pytest.raises(WorldFault, match="cannot reach a package index"):
+        index_pages.has_root("https://host.example/simple", Sources())
+
+    assert [index_pages.has_root(str(place), Sources()) for place in (tmp_path, tmp_path / "none")] == [True, False]
+
+
+def test_indexes_that_have_a_page_are_known_and_the_first_that_has_no_answer_is_named() -> None:
+    pages = [(f"https://{host}.example/simple", name) for host in ("one", "two") for name in ("six", "torch")]
+
+    def answer_for(request: Asked) -> Reply | None:
+        return html(LINK) if "//one" in request.target and request.path.endswith("/six/") else Reply(404)
+
+    with answered(answer_for):
+        assert index_pages.having(pages, Sources()) == {"https://one.example/simple"}
+    with answered(lambda _: None), pytest.raises(WorldFault, match=r"https://one\.example/simple/six/"):
+        index_pages.having(pages, Sources())
+
+
+@pytest.mark.parametrize(
+    ("sources", "indexes", "addresses"),
+    [
+        (Sources(index="https://a:b@one/"), ["https://a:b@one/"], ["https://one"]),
+        (Sources(index="https://one", extra=("https://two", "https://one/")), ["https://one", "https://two",
+            "https://one/"], ["https://one", "https://two"]),
+        (Sources(index="https://one", no_index=True, links=("https://page/", "/here")), [], ["https://page"]),
+        (Sources(index="/here"), ["/here"], []),
+    ],
+)  # fmt: skip
+def test_indexes_are_in_their_order_and_addresses_without_logins(
+    sources: Sources, indexes: list[str], addresses: list[str]
+) -> None:
+    assert index_pages.list_indexes(sources) == indexes
+    assert index_pages.list_addresses(sources) == tuple(addresses)
 
 
 # Which release of a user's package would be the newest, as pages of indexes say.

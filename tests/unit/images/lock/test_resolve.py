@@ -263,17 +263,32 @@ def test_one_hash_asks_for_those_of_all_that_only_the_user_needs(
     assert caught is None or caught.value.value == said
 
 
+@pytest.mark.parametrize(
+    ("lines", "left_out"),
+    [
+        (["torch==2.13.0 F"], "torch"),
+        (["torch==2.13.0 F", "a==1 F"], "torch"),
+        (["torch==2.13.0 F", "c==1 F"], "torch, c"),
+        (["torch==2.13.0 0", "c==1 F"], "c"),
+        (["a==1 F"], None),
+        (["a==1 F", "d==1 F"], None),
+    ],
+)
 def test_a_line_of_the_image_s_own_package_is_left_out_where_its_hash_is_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], left_out: str | None
 ) -> None:
-    monkeypatch.setattr(resolve, "resolve_packages", lambda *_: hashed())
-    line = f"torch==2.13.0 --hash=sha256:{'f' * 64}"
+    """`a` is the user's alone, and there is no `d`."""
+    answers = {True: hashed("c"), False: hashed("a", "c")}
+    monkeypatch.setattr(resolve, "resolve_packages", lambda plan, _: answers[not plan.user_packages])
+    stated = tuple(f"{line[:-1]}--hash=sha256:{line[-1].lower() * 64}" for line in lines)
     context = locks.context(Store(tmp_path), Sources(), {})
 
     with pytest.raises(UserFault, match="none of those") as caught:
-        resolve.resolve_with_users(replace(QUESTION, user_packages=(line,)), context)
+        resolve.resolve_with_users(replace(QUESTION, user_packages=stated), context)
 
-    assert caught.value.remedy.startswith("leave the lines of torch out")
+    assert caught.value.remedy.startswith(f"leave the lines of {left_out} out" if left_out else "hashes of these files")
+    named = {row.partition("-")[0] for row in caught.value.value.split(", ")}
+    assert named == {line.partition("=")[0] for line in lines if line.endswith("F") and not line.startswith("d")}
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_who_is_not_followed(environ: dict[str, str], off: bool) -> None:
 
 
 class Sent:
-    """A messenger that keeps what it gets; answer: what all others say to each message."""
+    """A messenger that keeps what it gets; answer: what others say to each message, None for one of other elements."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -88,11 +88,12 @@ class Sent:
     def send(self, message: Message) -> None:
         self.messages.append(message)
 
-    def answer(self, change: float) -> None:
+    def answer(self, *changes: float | None) -> None:
         for message in self.messages:
             if message.deliver and message.text != b"1":
                 start, now = unpack(message.text)
-                message.deliver([Sample(start, tuple(value * change for value in now)).pack()])
+                others = [tuple(value * (change or 1) for value in now[change is None :]) for change in changes]
+                message.deliver([Sample(start[: len(other)], other).pack() for other in others])
 
 
 def set_world(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], modules: dict[str, Any]) -> None:
@@ -138,22 +139,25 @@ def test_weights_are_looked_at_after_powers_of_two(optimizer: Any, sent: Sent, m
 
 
 @pytest.mark.parametrize(
-    ("modules", "change", "ends"),
+    ("modules", "changes", "ends"),
     [
-        pytest.param(torch(2), 2, True, id="different, and nothing exchanged"),
-        pytest.param(torch(2), 1, False, id="equal"),
-        pytest.param(torch(0), 2, True, id="no group"),
-        pytest.param(torch(2, None), 2, False, id="nobody counts"),
+        pytest.param(torch(2), (2,), True, id="different, and nothing exchanged"),
+        pytest.param(torch(2), (1,), False, id="equal"),
+        pytest.param(torch(3), (1, 2, 1), True, id="one of several is different"),
+        pytest.param(torch(3), (2, None), False, id="one of several is of another model"),
+        pytest.param(torch(0), (2,), True, id="no group"),
+        pytest.param(torch(2, None), (2,), False, id="nobody counts"),
     ],
 )
 def test_a_process_that_trains_another_model_ends_at_step_64(
-    modules: dict[str, Any], change: float, ends: bool, optimizer: Any, sent: Sent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    modules: dict[str, Any], changes: tuple[float | None, ...], ends: bool, optimizer: Any, sent: Sent,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     set_world(monkeypatch, RANK, modules)
     step(optimizer, 64)
-    sent.answer(change)
+    sent.answer(*changes)
     step(optimizer, 1)
-    sent.answer(change)
+    sent.answer(*changes)
 
     if not ends:
         step(optimizer, 100)
