@@ -281,3 +281,22 @@ def test_without_ranks_the_reason_is_said(
     with pytest.raises(Refusal) as refusal:
         print_stacks(str(proc))
     assert refusal.value.fact == fact
+
+
+@pytest.mark.parametrize("code", [0, 1, 128, 137, 143])
+def test_a_code_of_a_signal_is_an_end_by_that_signal(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = list[tuple[object, ...]]()
+
+    def answer(number: int, handler: object) -> None:
+        if number == signal.SIGKILL:
+            raise OSError
+        done.append((number, handler))
+
+    monkeypatch.setattr(signal, "signal", answer)
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *given: done.append(given))
+    monkeypatch.setattr(os, "kill", lambda *given: done.append(given))
+
+    assert processes.end_alike(code) == code
+    number = code - 128
+    handlers = [(number, signal.SIG_DFL)] * (number != signal.SIGKILL)
+    assert done == ([(signal.SIG_UNBLOCK, {number}), *handlers, (os.getpid(), number)] if number > 0 else [])

@@ -30,8 +30,10 @@ from multinode_image.hooks.at_exit import (
     end,
     keep_groups,
 )
-from multinode_image.hooks.job.one_job import Fault
+from multinode_image.hooks.ends import ending
+from multinode_image.hooks.job.one_job import ELASTIC, Fault
 from multinode_image.hooks.job.reason import FILE, read_reason
+from multinode_image.hooks.job.word import WORD
 from multinode_image.settings import TRAINING
 
 NAME = "watched_by_us"
@@ -278,6 +280,31 @@ def test_rank_0_says_how_long_it_has_waited(waited: int | None, said: str) -> No
 
     with mock.patch("time.monotonic", lambda: at_exit.BEGAN + 100):
         assert describe_job(modules, RANK_0, 7) == ONE + said
+
+
+@pytest.mark.parametrize(
+    ("environ", "asked"),
+    [({}, False), ({"WORLD_SIZE": "2"}, True), ({"WORLD_SIZE": "2", ELASTIC: "1"}, False),
+     ({"WORLD_SIZE": "2", WORD: "none"}, False)],
+)  # fmt: skip
+@pytest.mark.parametrize("text", ["trained", ""])
+def test_others_are_waited_for_where_nobody_else_knows_how_they_end(
+    environ: dict[str, str], asked: bool, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All ranks wait, and rank 0 has something to say."""
+    waited = list[object]()
+
+    def wait(module: object) -> str:
+        waited.append(module)
+        return "; rank 1 has not ended"
+
+    monkeypatch.setattr(ending, "describe_others", wait)
+
+    at_exit.say_job(text, {DISTRIBUTED: 1}, environ)
+
+    assert waited == [1] * asked
+    said = f"multinode: {text}{'; rank 1 has not ended' * asked}\n" if text else ""
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize("where", ["_world", "_pg_map"])

@@ -185,7 +185,7 @@ class Trainer:
 
     @property
     def averages(self) -> bool:
-        return self.args.average_tokens_across_devices and self.args.world_size > 1
+        return bool(self.args.average_tokens_across_devices and self.args.world_size > 1)
 
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
@@ -336,7 +336,7 @@ def test_only_the_losses_of_steps_are_weighed(mean_loss: Any, torch: Torch, left
     trainer = make_kind(mean_loss)(model, 1, len(mine), takes=True, counts=True, averages=True)
     trainer.all = [mine]
     _, number = trainer.get_batch_samples(mine, 6)
-    inputs = mine[0]
+    inputs: Any = mine[0]
     model.training = left != "evaluates"
     torch.has_grad = left != "no gradients"
     trainer.args.torch_compile = left == "compiles"

@@ -86,6 +86,10 @@ def test_a_file_counts_by_its_content_and_a_large_one_by_its_size(tmp_path: Path
     assert identities[0][str(file)] != identities[1][str(file)]
     assert identities[0][str(large)] == f"{SETTINGS + 1} bytes"
     assert digest_files(identify_script(["--log_file", str(file)])) == {}  # the run itself writes it
+    several = [file.with_name(f"{name}.cfg") for name in "fedcba"]
+    for one in several:
+        one.touch()
+    assert [*digest_files(identify_script([*map(str, several)]))] == sorted(map(str, several))  # on all nodes alike
 
 
 @pytest.mark.parametrize("words", [[], ["--evaluation_strategy", "steps"], ["--eval_strategy", "steps"], ["--no_cuda"]])

@@ -177,8 +177,9 @@ def test_a_line_of_progress_says_the_speed_and_once_what_helps(
 ) -> None:
     """Steps, with the seconds since the beginning, and those of them that were waited; the last line comes after 40."""
     progress = load("progress")
-    now = SimpleNamespace(time=lambda: now.at, monotonic=lambda: 2 + now.at, at=0.0)
-    monkeypatch.setattr(progress, "time", now)
+    now = SimpleNamespace(at=0.0)
+    times = SimpleNamespace(time=lambda: now.at, monotonic=lambda: 2 + now.at)
+    monkeypatch.setattr(progress, "time", times)
     monkeypatch.setattr(progress.SEEN, "sent", "float32")
     monkeypatch.setattr(progress.SEEN, "waited", 1.0 if steps[0][2] is not None else None)
     bar = Bar(False)
@@ -266,7 +267,7 @@ def test_rows_of_a_training_have_its_speed(
     assert history == [{"step": 3}, {"step": step, **expected}]
     if expected:
         later = {"loss": 1}
-        watched.on_log(ARGS, state(2 * step), None, logs=later)  # type: ignore[arg-type]
+        watched.on_log(ARGS, state(2 * step), None, logs=later)
         assert later["samples_per_second"] == expected["samples_per_second"] and later.get("waiting") in (None, 0.0)
 
 
