@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -300,3 +301,50 @@ def test_a_code_of_a_signal_is_an_end_by_that_signal(code: int, monkeypatch: pyt
     number = code - 128
     handlers = [(number, signal.SIG_DFL)] * (number != signal.SIGKILL)
     assert done == ([(signal.SIG_UNBLOCK, {number}), *handlers, (os.getpid(), number)] if number > 0 else [])
+
+
+OURS, CHILD, ORPHAN, SENDER = 1, 7, 5, 9
+NOT_YET = (0, 0)
+
+
+def came(number: int, pid: int = 0) -> object:
+    """Return a signal as it comes, of another process or of the kernel."""
+    return SimpleNamespace(si_signo=number, si_code=0 if pid else processes.SI_KERNEL, si_pid=pid)
+
+
+@pytest.mark.parametrize(
+    ("ends", "signals", "code", "passed_on"),
+    [
+        ([(CHILD, 3 << 8)], [], 3, []),
+        ([(CHILD, signal.SIGKILL)], [], 137, []),
+        ([(ORPHAN, 1 << 8), (CHILD, 0)], [], 0, []),
+        ([NOT_YET, (CHILD, 0)], [came(signal.SIGCHLD, CHILD)], 0, []),
+        ([NOT_YET, (ORPHAN, 0), NOT_YET, (CHILD, 0)], [came(signal.SIGCHLD, ORPHAN), came(signal.SIGTERM, 8)], 0, [15]),
+        ([NOT_YET, (CHILD, 0)], [came(signal.SIGINT)], 0, []),  # a key, which the child has had
+        ([NOT_YET, (CHILD, 0)], [came(signal.SIGHUP)], 0, [1]),  # the terminal of a session that is ours
+        ([NOT_YET, (CHILD, 0)], [came(signal.SIGTERM, SENDER)], 0, []),  # who sends it to all
+    ],
+)
+def test_a_parent_hands_on_what_only_it_has_got_until_its_child_has_ended(
+    ends: list[tuple[int, int]], signals: list[object], code: int, passed_on: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, coming, killed = iter(ends), iter(signals), list[tuple[int, int]]()
+    masks = list[object]()
+
+    def wait(numbers: object) -> object:
+        masks.append(numbers)
+        return next(coming)
+
+    monkeypatch.setattr(os, "fork", lambda: CHILD)
+    monkeypatch.setattr(os, "getpid", lambda: OURS)
+    monkeypatch.setattr(os, "getsid", lambda _: OURS)
+    monkeypatch.setattr(os, "waitpid", lambda *_: next(ended))
+    monkeypatch.setattr(os, "kill", lambda *given: killed.append(given))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda how, numbers: masks.append((how, numbers)))
+    monkeypatch.setattr(signal, "sigwaitinfo", wait)
+
+    assert processes.run_child(["true"], {}, {signal.SIGTERM}, lambda pid: pid == SENDER) == code
+    waited = {signal.SIGTERM, signal.SIGCHLD}
+    assert masks == [(signal.SIG_BLOCK, waited), *[waited] * len(signals)]
+    assert killed == [(CHILD, number) for number in passed_on] and [*ended, *coming] == []

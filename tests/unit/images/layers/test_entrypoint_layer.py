@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from images.base.base import BaseImage, Site
 from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import AT_START, ENVIRONMENT, PACKAGE, container_settings, labels, read_entrypoint
 from images.lock.lock import Lock
+from images.oci.layer import Directories
+from images.oci.layer_writer import LayerWriter
 from images.platforms import ARM64
+from images.store.store import Store
 from multinode_image.settings import TRAINING
 from tests.support import locks
 from tests.support.bases import DIGEST, base
@@ -122,6 +128,45 @@ def test_only_a_pulled_base_is_one_that_layers_are_shared_with(
 
     assert {label: value for label, value in found.items() if ".base" in label} == stated
     assert f"{TITLE}.licenses" not in found  # no licence is that of everything inside
+
+
+def write(store: Store, *parts: dict[str, bytes]) -> tuple[bytes, list[tuple[str, int]]]:
+    """Write an entrypoint of sources, bytecode and texts; return its bytes, and its files."""
+    sources, bytecode, texts = parts
+    with store.temporary() as place:
+        with LayerWriter(place, Directories()) as layer:
+            shown = {name: data.decode() for name, data in texts.items()}
+            entrypoint_layer.write_entrypoint(layer, sources, bytecode, shown, base(SYSTEM))
+            layer.finish()
+        packed = place.read_bytes()
+    with tarfile.open(fileobj=io.BytesIO(zstandard.ZstdDecompressor().stream_reader(packed).read())) as tar:
+        return packed, [(info.name, info.mode) for info in tar]
+
+
+def test_the_bytes_of_an_entrypoint_do_not_depend_on_the_order_of_its_files(store: Store) -> None:
+    parts = [{f"{place}{name}": data for name in ("b", "a")}
+             for place, data in (("opt/s/", b"#!x"), ("opt/c/", b"pyc"), ("", b"text"))]  # fmt: skip
+
+    packed, files = write(store, *parts)
+    again, _ = write(store, *(dict(sorted(part.items())) for part in parts))
+
+    assert packed == again
+    directories = {name: mode for name, mode in files if name in (*entrypoint_layer.DIRECTORIES, "run/sshd")}
+    assert directories == {**dict.fromkeys(entrypoint_layer.DIRECTORIES, entrypoint_layer.WRITABLE), "run/sshd": 0o755}
+    assert [(name, mode) for name, mode in files if name.startswith(("opt/s/", "opt/c/"))] == [
+        ("opt/c/a", 0o644), ("opt/c/b", 0o644), ("opt/s/a", 0o755), ("opt/s/b", 0o755)
+    ]  # fmt: skip
+    assert "etc/passwd" in dict(files)
+
+
+@pytest.mark.parametrize(
+    ("passwd", "added"),
+    [("", True), ("root:x:0:0::/root:/bin/sh", True), ("multinode:x:7:7::/:/bin/sh\n", False),
+     ("me:x:1000:7::/:/bin/sh\n", False), ("me:x:7:1000::/:/bin/sh\n", True), ("a line\n", True)],
+)  # fmt: skip
+def test_our_user_is_added_unless_the_uid_or_the_name_is_somebodys(passwd: str, *, added: bool) -> None:
+    whole = f"{passwd.rstrip()}\n{entrypoint_layer.USER}\n".lstrip()
+    assert entrypoint_layer.with_user(passwd) == (whole if added else None)
 
 
 def test_the_line_is_one_that_site_runs() -> None:

@@ -259,12 +259,16 @@ def file(name: str, uploaded: str | None = DAY, *, yanked: bool = False) -> Page
 def test_the_newest_is_what_lines_and_the_day_allow(
     monkeypatch: pytest.MonkeyPatch, lines: Sequence[str], files: Sequence[PageFile], version: str | None
 ) -> None:
+    """A second index has the first file alone, and another one nothing."""
+    pages = {"https://one/simple": files, "https://two/simple": files[:1]}
     monkeypatch.setattr(
-        index_pages, "read_page", lambda index, *_: Page(index, tuple(files)) if "one" in index else None
+        index_pages, "read_page", lambda index, *_: Page(index, tuple(pages[index])) if index in pages else None
     )
     plan = replace(PLAN, user_packages=tuple(lines))
 
-    found = index_pages.find_newest(plan, Sources(index="https://one/simple", extra=("https://other/simple",)))
+    found = index_pages.find_newest(
+        plan, Sources(index="https://one/simple", extra=("https://other/simple", "https://two/simple"))
+    )
 
     assert {name: str(newest_) for name, newest_ in found.items()} == ({"a": version} if version else {})
 

@@ -390,6 +390,7 @@ def test_labels_and_examples_of_a_batch(mean_loss: Any, inputs: Any, shifts: boo
         ({}, 2, None, False),
         ({"model_accepts_loss_kwargs": False}, 2, 1, False),
         ({"model_accepts_loss_kwargs": False, "compute_loss_func": len}, 2, None, True),
+        ({"args": SimpleNamespace(gradient_accumulation_steps=None)}, 1, 1, True),
         ({"loss_is_scaled_for_ga": False}, 2, 1, False),
         ({"loss_is_scaled_for_ga": True, "model_accepts_loss_kwargs": False}, 2, None, True),
     ],
@@ -413,3 +414,128 @@ def test_what_ranks_wait_to_count_labels_is_waited(mean_loss: Any, monkeypatch: 
         with mean_loss.counting_waits(accelerator):
             assert accelerator.gather([1]) == [1]
         assert mean_loss.SEEN.waited == after
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [({"world_size": 2, "average_tokens_across_devices": True}, True), ({"world_size": 2}, False),
+     ({"world_size": 1, "average_tokens_across_devices": True}, False),
+     ({"world_size": 2, "average_tokens_across_devices": False}, False)],
+)  # fmt: skip
+def test_labels_of_all_ranks_count_alike_where_the_trainer_says_so(
+    mean_loss: Any, args: dict[str, Any], expected: bool
+) -> None:
+    assert mean_loss.averages(SimpleNamespace(args=SimpleNamespace(**args))) is expected
+
+
+NO_LABEL = Example((-100,) * 3, (1.0, 1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "parts"),
+    [
+        (batch(ONE, TWO, THREE), [(6, 3), (1, 1), (5, 2)]),
+        (batch(ONE, TWO, THREE, FOUR), [(8, 4), (3, 2), (5, 2)]),
+        (batch(ONE), [(6, 2), (3, 1), (3, 1)]),
+        (batch(ONE, NO_LABEL), [(6, 4), (3, 2), (3, 2)]),
+        (batch(ONE, TWO, NO_LABEL, NO_LABEL), [(8, 8), (4, 4), (4, 4)]),
+        ({"pixels": [1, 2, 3, 4]}, [(0, 4), (0, 2), (0, 2)]),
+        ({"pixels": 1}, []),
+    ],
+)
+def test_a_batch_is_divided_by_its_labels(mean_loss: Any, inputs: Any, parts: list[tuple[int, int]]) -> None:
+    divided = mean_loss.divide(SimpleNamespace(), inputs)
+
+    assert [(part.labels, part.examples) for part in divided] == parts
+    if parts and "costs" in inputs:
+        assert [sum(count for _, count in cost(part.inputs)) for part in divided] == [count for count, _ in parts]
+
+
+@pytest.mark.parametrize(
+    ("losses", "kind"),
+    [
+        ((1.0, 6.0, 0.0), "labels"),  # of 1 and 5 labels, and 1 and 2 examples
+        ((1.019, 6.0, 0.0), "labels"),
+        ((1.022, 6.0, 0.0), "unknown"),
+        ((2.0, 6.0, 0.0), "examples"),
+        ((6.0, 6.0, 0.0), "sum"),
+        ((-6.0, -6.0, 0.0), "sum"),
+        ((1.0, 1.0, 0.012), "sum"),
+        ((1.0, 1.0, 0.03), "unknown"),
+        ((0.000001, 0.000006, 0.0), "labels"),
+        ((0.0000009, 0.0000054, 0.0), "unknown"),
+        ((1.0, 1.0, 1.0), "labels"),
+        ((1.0, 1.05, 1.0), "labels"),  # 0.8 % from the mean by labels, 1.7 % from that by examples
+        ((1.0, 1.03, 0.99), "labels"),
+        ((1.0, 1.02, 0.993), "labels"),
+    ],
+)
+@pytest.mark.parametrize("of_another", [None, "labels", "inf"])
+def test_what_a_loss_is_of_its_parts_on_all_ranks(
+    mean_loss: Any, losses: tuple[float, ...], kind: str, of_another: str | None
+) -> None:
+    """Another rank has found that it is no mean by labels, or no number."""
+    parts = [mean_loss.Batch(None, 6, 3), mean_loss.Batch(None, 1, 1), mean_loss.Batch(None, 5, 2)]
+    distributed: Any = ModuleType("torch.distributed")
+    others = {"labels": [0.0, 1.0, 0.0], "inf": [math.inf] * 3, None: [0.0] * 3}[of_another]
+
+    def reduce(known: Tensor, op: Callable[..., float]) -> None:
+        known.values = [op(*pair) for pair in zip(known.values, others, strict=True)]
+
+    vars(distributed).update(all_reduce=reduce, ReduceOp=SimpleNamespace(MAX=max), is_available=lambda: True,
+                             is_initialized=lambda: True)  # fmt: skip
+    with mock.patch.dict(sys.modules, {"torch.distributed": distributed}):
+        told = mean_loss.tell(lambda part, _: losses[parts.index(part)], parts, False)
+
+    assert of_another is not None or told == kind
+    assert of_another != "labels" or told != "labels"
+    assert of_another != "inf" or told == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("sums", "means", "curve", "error"),
+    [
+        ((6.0, 2.0, 4.0), (3.0, 2.0, 4.0), 0.0, 0.0),
+        ((6.0, 2.0, 3.0), (3.0, 2.0, 4.0), 0.0, 1 / 9),
+        ((6.0, 2.0, 4.0), (3.0, 2.0, 5.0), 0.0, 0.05 / 9),  # a tenth of what it is apart: a router's mean is rough
+        ((6.0, 2.0, 4.0), (3.0, 2.0, 4.0), 1.0, 0.875 / 9.5),
+        ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, 0.0),
+    ],
+)
+def test_a_sum_that_is_divided_and_a_mean_beside_it(
+    mean_loss: Any, sums: tuple[float, ...], means: tuple[float, ...], curve: float, error: float
+) -> None:
+    """curve: of what is divided by the square of the number."""
+    parts = [mean_loss.Batch(None, 0, number) for number in range(3)]
+
+    def lose(part: Any, factor: float) -> float:
+        return float(sums[part.examples] / factor + means[part.examples] + curve * (not part.examples) / factor**2)
+
+    if curve:
+        assert mean_loss.compare_mixed(lose, parts) > 0.02
+    else:
+        assert mean_loss.compare_mixed(lose, parts) == pytest.approx(error)
+    assert mean_loss.compare_mixed(lose, []) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("stance", "is_loaded", "entered"), [(True, True, ["force_eager"]), (True, False, []), (False, True, [])]
+)
+def test_what_is_compiled_is_left_out_where_torch_can(
+    mean_loss: Any, torch: Torch, stance: bool, is_loaded: bool, entered: list[str]
+) -> None:
+    stances = list[str]()
+
+    @contextlib.contextmanager
+    def set_stance(name: str) -> Iterator[None]:
+        stances.append(name)
+        yield
+
+    vars(torch)["compiler"] = SimpleNamespace(**({"set_stance": set_stance} if stance else {}))
+    loaded = {"torch._dynamo": ModuleType("torch._dynamo")} if is_loaded else {}
+    model = Model(add)
+    with mock.patch.dict(sys.modules, loaded), pytest.raises(ZeroDivisionError), mean_loss.evaluating(model):
+        assert not model.training and not torch.has_grad
+        raise ZeroDivisionError
+
+    assert stances == entered and model.training

@@ -180,6 +180,8 @@ STEP = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_CPUS_PER_TASK": "14"}
         (SLURM, "0-54", STEP, "14", None),
         (SLURM, "0-55", {**STEP, "SLURM_CPUS_PER_TASK": "2"}, "2", None),
         (SLURM, "0-55", {**STEP, "SLURM_STEP_NUM_TASKS": "1"}, "14", None),  # of another step
+        (SLURM, "0-55", {"SLURM_STEP_NUM_TASKS": "1", "SLURM_CPUS_PER_TASK": "2"}, "14", None),
+        (SLURM._replace(launcher="torchrun"), "0-55", {**STEP, "SLURM_CPUS_PER_TASK": "2"}, "14", None),
     ],
 )
 def test_a_launcher_may_say_whose_cores_they_are(
