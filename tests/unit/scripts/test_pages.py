@@ -262,6 +262,9 @@ def test_a_base_that_was_made_here_is_named_by_its_suite() -> None:
 )
 def test_an_image_takes_the_place_of_an_older_one_of_the_same(new: Built, expected: list[object]) -> None:
     assert built.add([ONE], new) == [new if row == "new" else row for row in expected]
+    older = dataclasses.replace(ONE, digest=f"sha256:{'d' * 64}", torch="2.8.0")
+    assert built.add([older, ONE], new) == [*([older, ONE] if expected == [ONE] else built.add([ONE], new)),
+                                            *([] if expected == [ONE] else [older])]  # fmt: skip
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 from packaging.version import Version
 
 from images.host.errors import Fault, UserFault, WorldFault
+from images.lock import index_pages
+from images.pip_config import Sources
 from images.plan import catalog, planner
 from images.plan.plan import Request
 from scripts import update_versions
-from scripts.versions import resolvable
+from scripts.versions import package_index, resolvable
 from scripts.versions.package_index import File, Releases, newest, yanked
 from scripts.versions.resolvable import Outcome
+from tests.support.web import Reply, answered
 
 TEXT = catalog.TABLE.read_text()
 
@@ -219,3 +223,47 @@ def test_a_row_that_fails_decides_before_one_that_was_not_asked(
     outcomes = [Outcome(CCL, fault=fault) for fault in faults]
 
     assert (resolvable.exit_code(outcomes), resolvable.summary(outcomes)) == (code, said)
+
+
+def listed(name: str, day: str | None = "2026-11-20T10:00:00Z", **fields: object) -> dict[str, object]:
+    return {"filename": name, "url": name, "hashes": {}, **({"upload-time": day} if day else {}), **fields}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            [listed("a-0.9x.tar.gz"), listed("a-1.0.tar.gz"), listed("a-2.0rc1.tar.gz"),
+             listed("a-1.0-py3-none-any.whl", "2026-11-21T00:00:00Z"), listed("a-0.8.tar.gz", yanked=True),
+             listed("a-0.7.tar.gz", yanked=" it broke "), listed("a-0.6.tar.gz", yanked=False)],
+            {"1.0": [("a-1.0.tar.gz", 20, None), ("a-1.0-py3-none-any.whl", 21, None)],
+             "0.8": [("a-0.8.tar.gz", 20, "no reason given")], "0.7": [("a-0.7.tar.gz", 20, "it broke")],
+             "0.6": [("a-0.6.tar.gz", 20, None)]},
+        ),
+        ([listed("a-1.0.tar.gz", None)], "does not say when"),
+        ([listed("a-1.0rc1.tar.gz")], "names no file of a release"),
+        ([], "names no file of a release"),
+        (404, "no such project"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("typed", "configured"), [("https://host/simple/", None), (None, "https://host/simple")])
+def test_releases_are_those_that_are_final_with_the_day_of_each_file(
+    files: Any, expected: Any, typed: str | None, configured: str | None
+) -> None:
+    text = json.dumps({"meta": {"api-version": "1.1"}, "name": "a", "files": files})
+    reply = Reply(files if files == 404 else 200, text.encode(), {"Content-Type": index_pages.JSON})
+    with answered(lambda _: reply) as asked:
+        if isinstance(expected, str):
+            with pytest.raises(WorldFault, match=expected):
+                package_index.releases("A", typed, Sources(index=configured or "https://other"))
+        else:
+            known = package_index.releases("A", typed, Sources(index=configured or "https://other"))
+            assert {str(version): [(file.name, file.day.day, file.yanked) for file in there]
+                    for version, there in known.items()} == expected  # fmt: skip
+    assert [request.target for request in asked] == ["https://host/simple/a/"]
+
+
+def test_a_page_in_html_has_no_days() -> None:
+    reply = Reply(200, b'<a href="a-1.0.tar.gz">a</a>', {"Content-Type": "text/html"})
+    with answered(lambda _: reply), pytest.raises(WorldFault, match="does not say when"):
+        package_index.releases("a", None, Sources(index="https://host/simple"))

@@ -28,7 +28,7 @@ from tests.support.stand_in import LIBRARY, SITE, SYSTEM, Files, digest, layer
     ],
 )
 def test_an_installed_package_is_known_by_its_name_in_normal_form(files: Files, name: str, version: str) -> None:
-    tree = tree_of({**files, f"{SITE}/module.py": b""})
+    tree = tree_of({**files, f"{SITE}/0.py": b"", f"{SITE}/0\n-1.0.dist-info/RECORD": b"", f"{SITE}/module.py": b""})
 
     assert [(d.name, d.version) for d in list_distributions(tree, SITE)] == [(name, version)]
 

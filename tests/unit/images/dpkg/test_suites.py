@@ -12,12 +12,14 @@ import pytest
 
 from images.base import additions
 from images.base.additions import PIECES
+from images.debian import deb
 from images.dpkg import effects, suites
 from images.host.errors import WorldFault
 from images.plan import catalog
 from images.plan.catalog import BaseRow
 from images.platforms import PLATFORMS, Platform
 from tests.support.harness import ROOT
+from tests.support.packages import package
 
 SUITES = catalog.load().suites
 SYSTEMS = [pytest.param(row, platform, id=f"{row.suite}-{platform}") for row in SUITES for platform in PLATFORMS]
@@ -44,6 +46,22 @@ def test_every_script_of_its_packages_is_known(record: dict[str, Any], row: Base
 
     assert system["asked"] == list(row.packages), WRITE
     assert [name for name, key in system["scripts"].items() if key not in known[name]] == []
+
+
+def test_a_script_is_known_by_its_name_and_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = (deb.parse_package(package(name, scripts={"postinst": f"#!/bin/sh\necho {name}\n"}), name)
+                  for name in ("one", "other"))  # fmt: skip
+    key = suites.script_key(one, "postinst")
+    monkeypatch.setattr(suites, "read_known", lambda: {"one.postinst": ["0", key], "other.postinst": [key]})
+
+    assert [script.name for script in suites.list_unknown([one, other])] == ["other.postinst"]
+    suites.require_known([one])
+    with pytest.raises(WorldFault, match=r"other\.postinst of 1"):
+        suites.require_known([one, other])
+    for text, is_same in (("#!/bin/sh\n\n# a comment\n  echo one  \n", True), ("echo one\necho two\n", False)):
+        changed = deb.parse_package(package("one", scripts={"postinst": text}, version="2"), "one")
+        assert (suites.script_key(changed, "postinst") == key) is is_same
+        assert [script.version for script in suites.list_unknown([changed])] == ["2"] * (not is_same)
 
 
 @pytest.mark.parametrize(("row", "platform"), SYSTEMS)

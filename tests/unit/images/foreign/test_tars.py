@@ -208,12 +208,22 @@ def test_every_compression_is_read(tmp_path: Path, compress: Callable[[bytes], b
     ("bare", "paths"), [(True, ["a", "a/b", "a/c"]), (False, ["a/c"])], ids=["with and without", "with"]
 )
 def test_an_archive_may_be_read_that_has_no_top_directory(tmp_path: Path, bare: bool, paths: list[str]) -> None:
-    names = ("./a", "a/b", "top/a/c", "b")
-    (tmp_path / "t").write_bytes(tar(*map(tarfile.TarInfo, names)))
+    top, link = tarfile.TarInfo("top"), tarfile.TarInfo("top/a/link")
+    top.type, link.type, link.linkname = tarfile.DIRTYPE, tarfile.SYMTYPE, "c"
+    (tmp_path / "t").write_bytes(tar(top, link, *map(tarfile.TarInfo, ("./a", "a/b", "top/a/c", "b"))))
 
     taken = tars.read_files(tmp_path / "t", lambda name: f"{name}/".startswith("a/"), bare=bare)
 
     assert [member.path for member in taken] == paths
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("name", ["top/../../a", "/a", "top/.wh.a"])
+def test_an_archive_with_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str, asked: bool) -> None:
+    (tmp_path / "t").write_bytes(tar(tarfile.TarInfo("top/a"), tarfile.TarInfo(name)))
+
+    with pytest.raises(ValueError, match="the name '"):
+        list(tars.read_files(tmp_path / "t", lambda _: asked))
 
 
 @pytest.mark.parametrize("asked", [True, False])

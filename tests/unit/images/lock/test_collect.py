@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from images.context import Context
 from images.debian import packages as debian
 from images.debian.archive import Unverified
+from images.debian.deb import Deb
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import collect, index_pages
 from images.lock.collect import to_wheel
@@ -21,12 +23,13 @@ from images.pip_config import Sources
 from images.plan.catalog import TORCH_INDEX
 from images.plan.plan import SourceOnly
 from images.plan.user_files import USER_FILE, UserFile
-from images.platforms import AMD64
+from images.platforms import AMD64, ARM64, Platform
 from images.store import download
 from images.store.blobs import sha256
 from images.store.store import Store
 from images.wheels.archive import Wheel
-from tests.support import locks, stores
+from tests.support import locks, packages, stores
+from tests.support.web import Reply, Request, answered
 from tests.support.wheels import pack
 
 ROW = SourceOnly(name="rouge-score", version="0.1.2", requires=("numpy", "six>=1.14.0"))
@@ -297,3 +300,97 @@ def test_an_address_of_a_lock_is_asked_where_its_indexes_are(
     file = replace(locks.artifact("a", "1"), url=url)
 
     assert collect.is_at_hand(file, locks.lock([file], indexes=indexes), sources) is is_at_hand
+
+
+def index_page(name: str, digest: str) -> bytes:
+    return f'<a href="{name}#sha256={digest}">{name}</a>'.encode()
+
+
+@pytest.mark.parametrize(
+    ("at", "elsewhere", "expected"),
+    [
+        ("https://one/simple/thing/", 404, "https://one/simple/thing/{}"),
+        ("https://two/simple/thing/", 404, "https://two/simple/thing/{}"),
+        ("https://two/simple/thing/", 500, "https://two/simple/thing/{}"),  # another one is out of order
+        ("https://two/simple/thing/", 200, "https://two/simple/thing/{}"),  # another one has another file of that name
+        (f"{TORCH_INDEX}/thing/", 404, f"{TORCH_INDEX}/thing/{{}}"),
+        ("https://intel/simple/thing/", 404, "https://intel/simple/thing/{}"),
+        ("https://page/links", 404, "https://page/{}"),
+        ("https://theirs/links", 404, "https://theirs/{}"),
+        ("directory", 500, "{}"),
+        ("nowhere", 404, "files of the lock are missing"),
+        ("nowhere", 500, "does not answer as a package index"),
+    ],
+)
+def test_a_file_of_a_lock_is_looked_for_in_all_places(tmp_path: Path, at: str, elsewhere: int, expected: str) -> None:
+    path = pack(tmp_path, {"thing/a.py": b"x"})
+    name, digest = path.name, sha256(path)
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels" / name).write_bytes(path.read_bytes() if at == "directory" else b"another")
+    links = (str(tmp_path / "wheels"), "https://page/links")
+    sources = Sources(index="https://one/simple", extra=("https://two/simple",), links=links)
+    file = locks.artifact("thing", "1.0", name, digest)
+    locked = locks.lock(
+        [file], bindings_index="https://intel/simple", find_links="https://theirs/links", indexes=("i",)
+    )
+
+    def answer(request: Request) -> Reply:
+        head = {"Content-Type": "text/html"}
+        if request.target == at:
+            return Reply(200, index_page(name, digest), head)
+        return Reply(elsewhere, index_page(name, "0" * 64), head)
+
+    context = locks.context(Store(tmp_path / "store"), sources, {})
+    with answered(answer) as asked:
+        if at != "nowhere":
+            place = expected.format(tmp_path / "wheels" / name if at == "directory" else name)
+            assert collect.find_addresses(locked, [file, file], context) == {name: place}
+        else:
+            with pytest.raises(WorldFault, match="files of the lock are missing") as caught:
+                collect.find_addresses(locked, [file], context)
+            assert expected in f"{caught.value.fact} {caught.value.value}"
+            assert f"{name} (PyPI); the lock was made with i" in caught.value.value
+    assert at != "directory" or not asked
+
+
+def test_no_index_is_asked_where_pip_asks_none(tmp_path: Path) -> None:
+    file = locks.artifact("thing", "1.0")
+    locked = locks.lock([file], bindings_index="https://intel/simple", find_links="https://theirs/links")
+    context = locks.context(Store(tmp_path), Sources(index="https://one/simple", no_index=True), {})
+
+    with answered(lambda _: None) as asked, pytest.raises(WorldFault, match="files of the lock are missing"):
+        collect.find_addresses(locked, [file], context)
+    assert asked == []
+
+
+@pytest.mark.parametrize("come", ["all", "none", "some"])
+def test_packages_of_debian_are_brought_for_each_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, come: str
+) -> None:
+    store, asked = Store(tmp_path / "store"), list[tuple[str, list[str], str]]()
+    here, there = (packages.make(store, tmp_path / "made", name, {"a": b""}) for name in ("here", "there"))
+    for deb in (here, there):
+        if deb is there or come != "some":
+            store.drop(store.place(deb.sha256, deb.filename))
+
+    def bring(suite: str, debs: list[Deb], platform: Platform, context: Context) -> None:
+        asked.append((suite, [deb.package for deb in debs], str(platform)))
+        for deb in debs if come != "none" else ():
+            packages.make(store, tmp_path / "made", deb.package, {"a": b""})
+
+    monkeypatch.setattr(debian, "download_packages", bring)
+    file = locks.artifact("torch", "2.13.0+cpu")
+    wheel = Wheel("torch", "2.13.0+cpu", file.sha256, tmp_path)
+    monkeypatch.setattr(collect, "_fetch_wheels", lambda *_: [wheel])
+    locked = locks.lock([file], debs=[here], platform=ARM64, bytecode=True, twin=(there,))
+    context = locks.context(store, Sources(), {})
+    monkeypatch.setattr(collect, "find_addresses", lambda *_: {})
+
+    if come == "none":
+        with pytest.raises(WorldFault, match="files of the lock are missing") as caught:
+            collect.collect_packages(locked, context)
+        assert "here.deb" in caught.value.value and len(asked) == 1
+        return
+    assert collect.collect_packages(locked, context) == [wheel]
+    rows = [("bookworm", ["here"], "linux/arm64"), ("bookworm", ["there"], "linux/amd64")]
+    assert asked == rows[come == "some" :]

@@ -13,17 +13,25 @@ from packaging.pylock import Pylock
 from packaging.version import Version
 from rich.console import Console
 
+from images.base import debian as base_of_debian
+from images.base.base import Base
 from images.context import Settings
-from images.host.background import Progress
-from images.host.errors import UserFault
-from images.lock import resolve, uv
+from images.debian import packages as debian
+from images.debian.deb import Deb, Debian
+from images.host.background import Progress, background
+from images.host.errors import Damaged, UserFault, WorldFault
+from images.lock import index_pages, resolve, uv
 from images.lock.index_pages import list_addresses
 from images.lock.uv import Chosen, UvAnswer
 from images.pip_config import Sources
 from images.plan import catalog, planner
+from images.plan.catalog import TORCH_INDEX
 from images.plan.plan import Plan, Request
+from images.platforms import AMD64, ARM64, Platform
 from images.store.store import Store
-from tests.support import locks
+from tests.support import locks, packages
+from tests.support.bases import base
+from tests.support.stand_in import SYSTEM
 
 PLAIN = replace(planner.make_plan(Request(), catalog.load()), user_packages=("deepspeed", "peft", "trl"))
 NONE = "error: No solution found when resolving dependencies\n  cause: Because "
@@ -189,7 +197,7 @@ def test_a_source_archive_is_taken_unless_a_directory_of_the_user_has_its_wheel(
         return Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources())
 
     monkeypatch.setattr(uv, "ask_sources", search)
-    sources = Sources() if is_wheelhouse else Sources(links=(str(wheels),))
+    sources = Sources() if is_wheelhouse else Sources(links=(str(tmp_path), str(wheels)))
     context = locks.context(Store(tmp_path / "store"), sources, {})
     settings = Settings(wheelhouse=str(wheels) if is_wheelhouse else None)
     resolve.resolve_packages(PLAN, replace(context, settings=settings))
@@ -305,3 +313,154 @@ def test_a_stated_hash_chooses_among_the_files_of_a_release(stated: list[str], c
     [file] = resolve.choose_files(found, replace(QUESTION, user_packages=(line,))).artifacts
 
     assert file.sha256 == chosen * 64
+
+
+# The packages of Debian, and those for a GPU.
+
+
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("in_background", [False, True])
+def test_a_base_is_made_of_the_packages_that_were_chosen(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool, in_background: bool
+) -> None:
+    deb = packages.make(store, tmp_path / "made", "tini", {"a": b""})
+    if gone:
+        store.drop(store.place(deb.sha256, deb.filename))
+    recipe, asked = Debian("bookworm", ("tini",), "", (deb,)), list[object]()
+
+    def choose(*question: object) -> Debian:
+        asked.append(question)
+        return recipe
+
+    monkeypatch.setattr(debian, "resolve_base", choose)
+    made = base(SYSTEM)
+
+    def make(*given: object) -> Base:
+        asked.append(given)
+        return made
+
+    monkeypatch.setattr(base_of_debian, "make_base", make)
+    context = locks.context(store, Sources(), {"A": "1"})
+
+    with background(2) if in_background else nullcontext() as start:
+        wait, making = resolve.choose_debs(PLAN, context, start)
+        assert wait() == recipe
+        if making and gone:
+            with pytest.raises(Damaged):
+                making.result()
+        elif making:
+            assert making.result() == made
+    assert (making is not None) is in_background
+    question, build = (PLAN.suite, PLAN.packages, PLAN.platform, context), (store, recipe, PLAN.platform, PLAN.python)
+    assert asked == [question, *[(*build, {"A": "1"}, PLAN)] * (in_background and not gone)]
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "fits"),
+    [
+        ("3.11.2-6", "3.11.2-6", True), ("3.11.2-6+b1", "3.11.2-6", True), ("3.11.2-6", "3.11.2-6+b12", True),
+        ("3.11.2-6", "3.11.2-7", False), ("3.11.2-6+b", "3.11.2-6", False), ("3.11.2-6", "3.11.2-6+deb1", False),
+        (None, "3.11.2-6", False),
+    ],
+)  # fmt: skip
+def test_the_python_that_compiles_for_another_machine_is_of_the_same_source(
+    store: Store, monkeypatch: pytest.MonkeyPatch, here: str | None, there: str, fits: bool
+) -> None:
+    python, asked = f"python{PLAN.python}-minimal", list[object]()
+
+    def choose(suite: str, names: Sequence[str], platform: Platform, _: object) -> tuple[Deb, ...]:
+        asked.append((suite, names[0], platform))
+        return replace(locks.TINI, package=python, version=there), replace(locks.TINI, version="9")
+
+    monkeypatch.setattr(debian, "resolve_single", choose)
+    debs = (locks.TINI, *([replace(locks.TINI, package=python, version=here)] if here else []))
+    recipe, context = Debian("bookworm", (), "", debs), locks.context(store, Sources(), {})
+    planned = replace(PLAN, platform=ARM64, bytecode=True)
+
+    for other in (replace(planned, platform=AMD64), replace(planned, bytecode=False)):
+        assert resolve.choose_twin(other, recipe, context) is None
+    with nullcontext() if fits else pytest.raises(WorldFault, match="another release of Python") as caught:
+        twin = resolve.choose_twin(planned, recipe, context)
+        assert twin and [deb.version for deb in twin] == [there, "9"]
+    assert asked == [(PLAN.suite, python, AMD64)]
+    assert fits or caught is None or f"{python} {there} for linux/amd64, {here} for linux/arm64" == caught.value.value
+
+
+@pytest.mark.parametrize(
+    ("unfit", "lines", "requirers", "remedy"),
+    [
+        (["nvidia-cublas 13"], ["vllm", "six"], {"nvidia-cublas": ["torch"], "torch": ["vllm", "this-image"]}, "vllm"),
+        (["nvidia-cublas 13", "triton 3"], ["b", "a"], {"nvidia-cublas": ["b"], "triton": ["a"], "b": ["a"]}, "a, b"),
+        (["triton 3"], ["triton>3"], {}, "triton"),
+        (["triton 3"], ["six"], {"triton": ["torch"], "torch": ["triton"]}, None),  # a circle, and nobody's own
+        (["torch 2.13.0+cu130"], ["torchvision"], {"torch": ["torchvision"]}, None),
+    ],
+)
+def test_who_brings_packages_for_a_gpu_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unfit: list[str], lines: list[str],
+    requirers: dict[str, list[str]], remedy: str | None,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(uv, "ask_sources", lambda *_: Chosen(pylock("https://host/a-1.tar.gz"), Sources()))
+    monkeypatch.setattr(uv, "list_for_gpu", lambda *_: unfit)
+    monkeypatch.setattr(uv, "ask_requirers", lambda *_: requirers)
+    planned = replace(PLAN, user_packages=tuple(lines))
+
+    with pytest.raises(UserFault, match="packages for a GPU") as caught:
+        resolve.resolve_packages(planned, locks.context(Store(tmp_path), Sources(), {}))
+
+    assert caught.value.value == ", ".join(unfit)
+    leave = f"leave out what needs a GPU, or take another release of it: {remedy}"
+    assert caught.value.remedy == (
+        leave if remedy else f"a source with builds for the CPU: --wheelhouse DIR, or {TORCH_INDEX}"
+    )
+
+
+INDEX = "https://a"
+
+
+@pytest.mark.parametrize(
+    ("empty", "silent", "lines"),
+    [
+        ((), (), ()),
+        (("https://a",), (), ()),
+        (("https://a",), ("https://a",), ()),
+        (("https://a",), ("https://a",), ("a",)),
+    ],
+)
+def test_an_index_that_answers_for_nothing_ends_a_build_and_one_that_has_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: tuple[str, ...], silent: tuple[str, ...],
+    lines: tuple[str, ...],
+) -> None:  # fmt: skip
+    answer = hashed("a")._replace(empty=empty, silent=silent)
+    notes = list[str]()
+    monkeypatch.setattr(resolve, "resolve_packages", lambda *_: answer)
+    context = locks.context(Store(tmp_path), Sources(), {})
+    monkeypatch.setattr(context.progress, "say", notes.append)
+
+    with pytest.raises(UserFault, match="not for itself") if silent else nullcontext() as caught:
+        resolve.resolve_with_users(replace(QUESTION, user_packages=lines), context)
+
+    assert (caught is None) or caught.value.value == "https://a (404, or another refusal)"
+    assert len(notes) == (bool(empty) and not silent)
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_an_index_that_has_nothing_is_asked_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: bool
+) -> None:
+    chosen = Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources(index="https://one"), ("https://two",))
+    monkeypatch.setattr(uv, "ask_sources", lambda *_: chosen)
+    monkeypatch.setattr(index_pages, "has_root", lambda *_: not silent)
+
+    found = resolve.resolve_packages(PLAN, locks.context(Store(tmp_path), Sources(), {}))
+
+    assert (found.empty, found.silent, found.indexes) == (("https://two",), ("https://two",) * silent, ("https://one",))
+
+
+def test_a_file_without_a_sha256_is_refused() -> None:
+    wheel = {"url": "https://host/a-1-py3-none-any.whl", "hashes": {"md5": "0"}}
+    raw = {"lock-version": "1.0", "created-by": "uv", "packages": [{"name": "a", "version": "1", "wheels": [wheel]}]}
+
+    with pytest.raises(UserFault, match="without its sha256") as caught:
+        resolve.choose_files(Pylock.from_dict(raw), QUESTION)
+    assert caught.value.value == "https://host/a-1-py3-none-any.whl (it has md5)"

@@ -6,6 +6,8 @@ import dataclasses
 import datetime
 import itertools
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,7 +15,7 @@ import pytest
 from packaging.pylock import Pylock
 
 from images.host import process
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import uv
 from images.pip_config import Sources
 from images.plan import catalog, planner
@@ -22,6 +24,8 @@ from images.plan.plan import Plan, Request
 from images.platforms import ARM64
 from images.store.store import Store
 from tests.support import locks
+from tests.support.web import Reply, answered
+from tests.support.web import Request as Asked
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -278,3 +282,66 @@ def test_no_day_is_too_late_for_a_lock() -> None:
     last = dataclasses.replace(NEWEST, as_of=datetime.date.max)
 
     assert "9999-12-31T00:00:00Z" in uv.options(last, (), Sources())
+
+
+# What is asked in the end, and of whom it is known that he has answered.
+
+ONE, TWO = "https://one/simple", "https://two/simple"
+TWO_INDEXES = Sources(index=ONE, extra=(TWO,))
+SAID, NO_SET = "error: No solution found when resolving dependencies", "no set of packages fits"
+TORCH_MISSED = uv.UvAnswer(f"{SAID}: no version of torch==1", None, ("thing",))
+NOTHING = uv.UvAnswer(SAID, None, ("thing",))
+
+
+def has_thing(host: str) -> uv.UvAnswer:
+    return uv.UvAnswer("", found("thing", "1.0", host), ("thing", "other"))
+
+
+@pytest.mark.parametrize(
+    ("sources", "answers", "pages", "expected", "without"),
+    [
+        (TWO_INDEXES, [has_thing(ONE)], {f"{ONE}/thing/": 200}, [TWO], []),
+        (TWO_INDEXES, [has_thing(ONE)], {f"{ONE}/thing/": 200, f"{TWO}/other/": 200}, [], []),
+        (TWO_INDEXES, [has_thing(ONE)], {f"{ONE}/thing/": 200, f"{TWO}/other/": 500}, f"{TWO}/other/", []),
+        (Sources(index=ONE), [has_thing(ONE)], {f"{ONE}/other/": 404}, [], []),
+        (Sources(index=ONE), [has_thing(ONE)], {f"{ONE}/other/": 500}, f"{ONE}/other/", []),
+        (Sources(index=ONE), [has_thing(ONE)], {f"{ONE}/thing/": 500}, [], []),  # it has answered: its file is taken
+        (Sources(index=ONE, links=("https://page/x",)), [has_thing(ONE)], {"https://page/x": 500}, "page/x", []),
+        (Sources(index=ONE), [TORCH_MISSED, has_thing(ONE)], {f"{ONE}/thing/": 200}, [TORCH_INDEX], []),
+        (Sources(index=ONE), [TORCH_MISSED, has_thing(ONE)], {f"{ONE}/thing/": 500}, f"{ONE}/thing/", []),
+        (Sources(index=ONE), [TORCH_MISSED, TORCH_MISSED], {f"{ONE}/thing/": 200}, NO_SET, [TORCH_INDEX]),
+        (TWO_INDEXES, [NOTHING], {f"{ONE}/thing/": 200}, NO_SET, [TWO]),
+        (TWO_INDEXES, [NOTHING], {f"{ONE}/thing/": 200, f"{TWO}/thing/": 401}, "refuses the login", []),
+        (Sources(index="http://one/simple"), [], {}, "http://one", []),
+    ],
+)  # fmt: skip
+def test_what_was_chosen_counts_where_every_index_has_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: Sources, answers: list[uv.UvAnswer],
+    pages: dict[str, int], expected: list[str] | str, without: list[str],
+) -> None:  # fmt: skip
+    """Else uv may have taken a package of another index, where anybody can have its name."""
+    asked, coming, notes = list[Sources](), iter(answers), list[str]()
+
+    def ask(_: Plan, asked_sources: Sources, *__: object) -> uv.UvAnswer:
+        asked.append(asked_sources)
+        return next(coming)
+
+    def answer(request: Asked) -> Reply:
+        name = request.path.strip("/").rpartition("/")[2]
+        page = f"<a href={name}-1.0.tar.gz>".encode()
+        return Reply(pages.get(request.target, 404), page, {"Content-Type": "text/html"})
+
+    monkeypatch.setattr(uv, "ask", ask)
+    context = locks.context(Store(tmp_path), sources, {})
+    monkeypatch.setattr(context.progress, "say", notes.append)
+    with answered(answer), nullcontext() if isinstance(expected, list) else pytest.raises(Fault) as caught:
+        chosen = uv.ask_sources(NEWEST, sources, context, ("thing",))
+
+    if isinstance(expected, list):
+        assert chosen == uv.Chosen(answers[-1].pylock, asked[-1], tuple(expected)) and notes == []  # type: ignore[arg-type]
+    elif caught:
+        assert expected in f"{caught.value.fact}: {caught.value.value}"
+        named = [note.removeprefix("note: an index has none of the packages: ").partition(" (")[0] for note in notes]
+        assert named == without
+    wider = [replace(sources, extra=(*sources.extra, TORCH_INDEX))] * (len(answers) == 2)
+    assert asked == [sources, *wider][: len(asked)]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from images.host.errors import WorldFault
 from images.host.process import STOPS, Stopped
 from images.oci.layer import Directories, Written
-from images.oci.layer_writer import LayerWriter
+from images.oci.layer_writer import EPOCH, LayerWriter
 from images.store.blobs import CHUNK
 
 Files = list[tuple[str, bytes, int]]
@@ -124,6 +124,21 @@ def test_of_a_file_that_is_there_nothing_is_read(tmp_path: Path) -> None:
         layer.file("a", b"1")
         for name in ("a", "b"):
             layer.stream(name, (pytest.fail("it was read") for _ in "1"), digest, 1)
+
+
+@pytest.mark.parametrize(("path", "target"), [
+    ("a", "b"), ("a", "t" * 100), ("a", "t" * 101), ("l" * 101, "t"), ("ü", "b"), ("a", "ü"),
+])  # fmt: skip
+def test_the_bytes_of_a_link_are_those_of_tarfile(tmp_path: Path, path: str, target: str) -> None:
+    with LayerWriter(tmp_path / "a", Directories()) as layer:
+        layer.link(path, target)
+        layer.finish()
+
+    [info] = read(tmp_path / "a").values()
+    assert (info.type, info.name, info.linkname, info.mtime) == (tarfile.SYMTYPE, path, target, EPOCH)
+    packed = zstandard.ZstdDecompressor().stream_reader((tmp_path / "a").read_bytes()).read()
+    info.pax_headers = {}
+    assert packed.startswith(info.tobuf(tarfile.PAX_FORMAT))
 
 
 ENTRIES = (

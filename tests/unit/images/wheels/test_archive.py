@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from installer.records import Hash, RecordEntry
 
 from images.store.blobs import CHUNK
 from images.wheels import archive as members
@@ -31,6 +32,20 @@ def write(place: Path, files: dict[str, bytes], method: int = zipfile.ZIP_DEFLAT
 def chunks(place: Path, name: str) -> Iterator[bytes]:
     with place.open("rb") as stream, zipfile.ZipFile(stream) as archive:
         yield from WheelMember(stream, archive.getinfo(name)).chunks()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (members.hash_of("ab" * 32), "ab" * 32),  # 43 letters, without what fills it up
+        (Hash("sha256", "q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6s="), "ab" * 32),
+        (Hash("sha512", "q6s"), None),
+        (None, None),
+    ],
+)
+def test_a_sha256_of_record_is_read_in_hexadecimal(said: Hash | None, expected: str | None) -> None:
+    assert members.sha256_of(RecordEntry("a", said, None)) == expected
+    assert members.sha256_of(None) is None
 
 
 @pytest.fixture(scope="module")

@@ -121,7 +121,7 @@ def test_the_client_talks_only_to_holders_of_the_mounted_key(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("text", ["0", "65536", "ssh", "-1", "000001999999999999"])
 def test_what_is_no_port_for_ssh_is_refused(text: str) -> None:
-    assert read_ssh_port({}) == 2222
+    assert [read_ssh_port({}), read_ssh_port({"MULTINODE_SSH_PORT": "65535"})] == [2222, 65535]
     with pytest.raises(Refusal, match="MULTINODE_SSH_PORT"):
         read_ssh_port({"MULTINODE_SSH_PORT": text})
 
