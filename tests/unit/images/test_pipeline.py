@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from images import pipeline
-from images.base import debian
+from images.base import additions, debian, pulled
 from images.base.base import Base, BaseImage
 from images.base.pulled import pull_image
+from images.check import import_check
+from images.compiling import compiler
 from images.context import Context
+from images.debian import packages
+from images.debian.deb import Debian
 from images.host.errors import Damaged, UserFault, WorldFault
-from images.layers import examples
-from images.lock.lock import Examples, Lock
+from images.layers import assemble, entrypoint_layer, examples, on_base, trim
+from images.lock import resolve
+from images.lock.lock import EXAMPLES, Examples, Lock, UserPackages
+from images.lock.resolve import Resolved
 from images.oci import reference
 from images.pipeline import Locked
 from images.plan import catalog, planner
@@ -26,7 +33,7 @@ from images.store.blobs import sha256
 from images.store.store import Store
 from tests.golden.command import NO_ENGINE
 from tests.support import locks
-from tests.support.bases import base
+from tests.support.bases import DIGEST, MANIFEST, base
 from tests.support.stand_in import SYSTEM, Image, layout, write
 from tests.support.wheels import pack
 
@@ -181,3 +188,152 @@ def test_a_base_of_a_package_that_was_damaged_is_made_when_that_is_whole_again(
     else:
         with pytest.raises(WorldFault, match="no room"):
             pipeline._debian_base(begun, context(tmp_path))
+
+
+# A lock is made of what was planned and chosen.
+
+CHOSEN = Resolved(
+    (locks.artifact("torch", "2.13.0+cpu"), locks.artifact("six", "1.0")),
+    ("six",),
+    ("a note",),
+    indexes=("https://one",),
+)
+RECIPE = Debian("bookworm", ("tini",), "", (locks.TINI,))
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let each step of a lock be done at once, and say so."""
+    done = list[str]()
+
+    def take(module: object, name: str, value: object) -> None:
+        def step(*_: object) -> object:
+            done.append(name)
+            return value
+
+        monkeypatch.setattr(module, name, step)
+
+    take(compiler, "require_compiler", None)
+    take(entrypoint_layer, "keep_user_files", None)
+    take(resolve, "resolve_with_users", (CHOSEN, UserPackages(("six",), ("six",))))
+    take(resolve, "choose_debs", (lambda: done.append("wait") or RECIPE, "making"))  # type: ignore[func-returns-value]
+    take(resolve, "choose_twin", (locks.TINI,))
+    take(import_check, "require_excused", None)
+    take(packages, "resolve_single", (locks.TINI,))
+    take(additions, "read_pieces", None)
+    take(examples, "fetch_examples", ("e" * 64, Path("examples")))
+    take(pipeline, "pull_image", None)
+    return done
+
+
+@pytest.mark.parametrize("with_examples", [True, False])
+def test_a_plan_on_debian_becomes_a_lock(
+    tmp_path: Path, steps: list[str], capsys: pytest.CaptureFixture[str], with_examples: bool
+) -> None:
+    planned = planner.make_plan(Request(), catalog.load())
+    planned = replace(planned, examples="https://a" if with_examples else None)
+
+    made = pipeline.resolve_plan(planned, context(tmp_path))
+
+    lock = made.lock
+    assert (lock.artifacts, lock.undated, lock.indexes) == (CHOSEN.artifacts, CHOSEN.undated, CHOSEN.indexes)
+    assert (lock.debian, lock.twin, lock.base_image, lock.base) == (RECIPE, (locks.TINI,), None, planned.base)
+    assert lock.examples == (Examples(EXAMPLES, "e" * 64) if with_examples else None)
+    assert (lock.user_packages, lock.user_files) == (UserPackages(("six",), ("six",)), None)
+    assert {name: getattr(lock, name) for name in ("torch", "python", "trim", "platform")} == {
+        name: getattr(planned, name) for name in ("torch", "python", "trim", "platform")
+    }
+    assert made.making == "making"  # type: ignore[comparison-overlap]
+    assert steps == [
+        "require_compiler", "keep_user_files", "choose_debs", "resolve_with_users", "require_excused", "wait",
+        "choose_twin", *["fetch_examples"] * with_examples,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("lacks", [["tini"], []])
+@pytest.mark.parametrize("sshd", ["usr/sbin/sshd", None])
+@pytest.mark.parametrize(
+    ("typed", "name", "locked_as"),
+    [("intel", "host/intel:1", "intel"), ("host/a:1", "host/a:1", "host/a:1"), ("oci:dir", None, DIGEST)],
+)
+def test_a_plan_on_a_pulled_base_becomes_a_lock(
+    tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch, lacks: list[str], sshd: str | None, typed: str,
+    name: str | None, locked_as: str,
+) -> None:  # fmt: skip
+    """It takes what the base has, and single packages of Debian for what it lacks."""
+    said, below = list[str](), base(SYSTEM)
+    below = replace(below, name=name, facts=replace(below.facts, sshd=sshd))
+    at_hand = context(tmp_path)
+    monkeypatch.setattr(at_hand.progress, "say", said.append)
+    monkeypatch.setattr(pulled, "read_base", lambda *_: below)
+    monkeypatch.setattr(additions, "list_missing_pieces", lambda _: lacks)
+    monkeypatch.setattr(on_base, "compare_packages", lambda *_: SimpleNamespace(kept=("six",)))
+    asked = Request(torch="2.4.0", transformers="4.46.3", base="host/a:1", python="3.10")
+    planned = replace(planner.make_plan(asked, catalog.load()), base=typed, bytecode=False, examples=None)
+
+    made = pipeline.resolve_plan(planned, at_hand)
+
+    lock = made.lock
+    assert (lock.twin, lock.base, made.making) == (None, locked_as, None)
+    assert lock.base_image == BaseImage(MANIFEST, ("six",), name)
+    assert lock.debian == Debian(planned.suite, planned.packages, "", (locks.TINI,) * bool(lacks))
+    single = ["resolve_single", "read_pieces"] * bool(lacks)
+    assert steps == [
+        "require_compiler",
+        "keep_user_files",
+        "pull_image",
+        *single,
+        "resolve_with_users",
+        "require_excused",
+    ]
+    sshd_note = "note: the base has no sshd: mpirun cannot start ranks on other hosts, torchrun can"
+    assert [line for line in said if line.startswith("note")] == [*[sshd_note] * (not sshd), "note: a note"]
+
+
+@pytest.mark.parametrize(
+    ("making", "native", "compiles"),
+    [("running", True, True), ("done", True, False), (None, True, False), ("running", False, False)],
+)
+def test_wheels_are_compiled_as_long_as_debians_base_is_being_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, making: str | None, native: bool, compiles: bool
+) -> None:
+    done = list[object]()
+    future = Future[Base]()
+    if making == "done":
+        future.set_result(base(SYSTEM, made=True))
+    monkeypatch.setattr(compiler, "choose_compiler", lambda *_: compiler.Choice(None if native else object()))  # type: ignore[arg-type]
+    monkeypatch.setattr(compiler, "unpack_debian", lambda *_: "python")
+    monkeypatch.setattr(trim, "choose_left_out", lambda *_: {})
+    monkeypatch.setattr(trim, "uncompiled_patterns", lambda *_: "omitted")
+    monkeypatch.setattr(assemble, "compile_beside", lambda *given: done.append(given[:4]))
+
+    def make(*_: object) -> Base:
+        raise WorldFault("here", "it ends", "")
+
+    monkeypatch.setattr(pipeline, "_make_base", make)
+    files = pipeline.LockFiles((), None, None)
+    with pytest.raises(WorldFault, match="here"):
+        pipeline.build_image(Locked(locks.lock(), future if making else None), files, ("a",), context(tmp_path))
+
+    assert done == [(future, "python", (), "omitted")] * compiles
+
+
+@pytest.mark.parametrize(("in_store", "made"), [(True, 0), (False, 1)])
+def test_a_base_that_was_made_beside_is_made_again_where_the_store_lost_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_store: bool, made: int
+) -> None:
+    first, again, asked = base(SYSTEM, made=True), base(SYSTEM, made=True), list[object]()
+    future = Future[Base]()
+    future.set_result(first)
+
+    def make(*given: object) -> Base:
+        asked.append(given)
+        return again
+
+    monkeypatch.setattr(debian, "make_base", make)
+    monkeypatch.setattr(Base, "is_in", lambda *_: in_store)
+
+    for making, count in ((future, made), (None, 1)):
+        asked.clear()
+        found = pipeline._make_base(Locked(locks.lock(), making), pipeline.LockFiles((), None, None), context(tmp_path))
+        assert found is (again if count else first) and len(asked) == count
