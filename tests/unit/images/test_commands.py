@@ -6,22 +6,26 @@ import datetime
 import fnmatch
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from images import cli, commands, pipeline
-from images.check import provenance, verify
+from images.check import import_check, provenance, verify
 from images.check.verify import BILL, LOCK
 from images.context import Access
 from images.deliver import engine, registry, skopeo, transfer
 from images.host.errors import WorldFault
-from images.lock import lockfile
+from images.lock import bundle, lockfile
 from images.oci.image import Image, write_layout
 from images.oci.reference import Remote
-from images.platforms import PLATFORMS, Platform
+from images.pipeline import Locked
+from images.plan.plan import Plan
+from images.platforms import AMD64, PLATFORMS, Platform
 from images.store.store import Store
 from tests.support import locks, stand_in
 from tests.support.finished_images import EMPTY, SMALL, finished
@@ -211,3 +215,176 @@ def test_an_archive_is_written_where_the_engine_refuses_the_image(steps: Steps, 
 
     assert steps.build("--output", str(tmp_path / "image.tar")) == 1
     assert saved == [tmp_path / "image.tar"]
+
+
+# What is said of an image that is loaded, and what lock, bundle and verify write.
+
+
+@pytest.mark.parametrize(
+    ("engine_there", "load", "native", "starts", "said", "checked"),
+    [
+        (True, None, True, True, "", True),
+        (True, None, False, True, "", True),
+        (True, None, False, False, "podman cannot start programs for linux/amd64 here", False),
+        (True, None, False, None, "podman cannot start programs for linux/amd64 here", False),
+        (False, None, True, True, "no engine has the image", False),
+        (False, False, True, True, "", False),
+    ],
+)
+def test_packages_are_imported_where_an_engine_can_start_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine_there: bool, load: bool | None, native: bool,
+    starts: bool | None, said: str, checked: bool,
+) -> None:  # fmt: skip
+    """starts: None where the engine fails."""
+
+    def run(image: Image, command: list[str]) -> str | None:
+        assert command == ["true"]
+        if starts is None:
+            raise WorldFault("no", "way", "at all")
+        return None if starts else "exec format error"
+
+    notes, asked = list[str](), list[object]()
+    context = replace(locks.context(Store(tmp_path), None, {}), native=AMD64 if native else None)
+    monkeypatch.setattr(context.progress, "say", notes.append)
+    monkeypatch.setattr(import_check, "check_imports", lambda *given: asked.append(given[:2]))
+    podman: Any = SimpleNamespace(name="podman", run=run) if engine_there else None
+    made: Any = SimpleNamespace(image=EMPTY, wanted=("six",), lock=locks.lock(), wheels=(), left_out={})
+
+    commands._check_imports(made, podman, load, context)
+
+    assert asked == [(EMPTY, ("six",))] * checked
+    assert [note.partition("skipped: ")[2].partition(";")[0] for note in notes if "skipped" in note] == [said] * bool(
+        said
+    )
+
+
+@pytest.mark.parametrize("engine_there", [True, False])
+def test_an_engine_gets_an_image_before_its_packages_are_imported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine_there: bool
+) -> None:
+    done = list[object]()
+    made: Any = SimpleNamespace(image=EMPTY, lock=locks.lock())
+    docker: Any = SimpleNamespace(name="docker", load=lambda image, _: done.append(image)) if engine_there else None
+    monkeypatch.setattr(commands, "_check_imports", lambda *given: done.append(given[:3]))
+
+    commands._load([made], docker, None, replace(locks.context(Store(tmp_path), None, {}), native=None))
+
+    assert done == [*[EMPTY] * engine_there, (made, docker, None)]
+
+
+def test_a_lock_is_written_or_printed(steps: Steps, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given, place = ["lock"], tmp_path / "new.toml"
+    steps.take(commands, "make_locks", lambda *_: [Locked(locks.lock())])
+
+    assert cli.main(given, steps.world) == 0
+    assert capsys.readouterr().out == steps.lock
+    assert cli.main([*given, "--output", str(place)], steps.world) == 0
+    assert place.read_text() == steps.lock and capsys.readouterr().out == ""
+    for wrong, code, fact in ((tmp_path, 2, "that is a directory"), (tmp_path / "no" / "a.toml", 2, "")):
+        assert cli.main([*given, "--output", str(wrong)], steps.world) == code
+        assert fact in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("json_too", [True, False])
+def test_a_bundle_is_said_with_the_number_of_its_files(
+    steps: Steps, tmp_path: Path, capsys: pytest.CaptureFixture[str], json_too: bool
+) -> None:
+    done, place = list[str](), tmp_path / "bundle"
+    steps.take(pipeline, "fetch_files", lambda *_: done.append("fetch"))
+
+    def write(lock: object, store: object, output: str) -> Path:
+        done.append(output)
+        return place
+
+    steps.take(bundle, "write_bundle", write)
+    words = ["bundle", "--offline", "--lock", str(tmp_path / "lock"), "--output", str(place), *["--json"] * json_too]
+
+    assert cli.main(words, steps.world) == 0
+    assert done == ["fetch", str(place)]
+    count, said = len(locks.lock().files()), capsys.readouterr()
+    assert f"bundle         {place}  ({count} files)" in said.out + said.err
+    assert not json_too or json.loads(said.out.splitlines()[0]) == {"bundle": str(place), "files": count}
+    place.mkdir()
+    (place / "there").touch()
+    assert cli.main(words, steps.world) == 2 and done == ["fetch", str(place)]
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        (["--offline"], "nothing can be resolved offline"),
+        (["--lock", "none"], "there is no such lock"),
+        (["--offline", "bundle", "--lock", "lock"], "a bundle brings its own lock"),
+        (["--lock", "lock", "--platform", "linux/amd64,linux/arm64", "--output", "a/"], "a lock is for one platform"),
+        (["--offline", "b", "--platform", "linux/amd64,linux/arm64", "--output", "a/"], "a lock is for one platform"),
+        (["--platform", "linux/amd64,linux/arm64", "--output", "a.tar"], "an archive is for one platform"),
+    ],
+)
+def test_a_lock_that_cannot_be_taken_is_refused(
+    steps: Steps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    words: list[str], fact: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+
+    assert cli.main(["build", *words], steps.world) == 2
+    assert fact in capsys.readouterr().err
+
+
+def test_images_of_one_index_are_resolved_each_for_its_platform(
+    steps: Steps, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = list[str]()
+
+    def resolve(plan: Plan, *_: object) -> Locked:
+        planned.append(str(plan.platform))
+        return Locked(locks.lock(platform=plan.platform))
+
+    made = {each: finished(Store(tmp_path / "store"), SMALL, platform=each) for each in PLATFORMS}
+    steps.take(pipeline, "resolve_plan", resolve)
+    steps.take(pipeline, "build_image", lambda locked, *_: SimpleNamespace(
+        image=made[locked.lock.platform], lock=locked.lock))  # fmt: skip
+    saved = list[Path]()
+    steps.take(transfer, "save_images", lambda place, images, *_: saved.append((place.path.name, len(images))))  # type: ignore[arg-type]
+    both = "linux/amd64,linux/arm64"
+
+    assert (
+        cli.main(["build", "--torch", "2.10.0", "--platform", both, "--output", f"{tmp_path}/images/"], steps.world)
+        == 0
+    )
+    assert planned == both.split(",") and saved == [("images", 2)]  # type: ignore[comparison-overlap]
+    names = sorted(path.name for path in tmp_path.glob("pylock.*"))
+    assert names == ["pylock.images-amd64.toml", "pylock.images-arm64.toml"]
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("for ")]
+    assert lines == [f"for {one}:" for one in [*both.split(","), *both.split(",")]]
+
+
+@pytest.mark.parametrize("difference", [None, verify.Difference("layer a", "etc/x", "1", "2")])
+@pytest.mark.parametrize("remote", [None, Remote("host", "a", "1")])
+@pytest.mark.parametrize("given", [True, False], ids=["a lock is named", "the lock inside"])
+def test_an_image_is_verified_by_its_lock_and_by_what_is_attached(
+    steps: Steps, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    difference: verify.Difference | None, remote: Remote | None, given: bool,
+) -> None:  # fmt: skip
+    inside = verify.Inside("a:1", EMPTY.manifest, EMPTY.config, (), "podman", remote, ("sha256:0",))
+    compared = list[object]()
+
+    def compare(known: object, above: object, place: object, _: object) -> provenance.Attached:
+        compared.append((above, place))
+        return provenance.Attached({"sbom": "sha256:1", "provenance": None}, ["sha256:2 x"])
+
+    steps.made.image = EMPTY
+    monkeypatch.setattr(verify, "open_image", lambda *_: nullcontext([inside]))
+    monkeypatch.setattr(verify, "compare_images", lambda *_: difference)
+    monkeypatch.setattr(verify.Inside, "file", lambda self, path: steps.lock.encode() if path == LOCK else b"")
+    monkeypatch.setattr(provenance, "compare_attached", compare)
+    monkeypatch.setattr(provenance, "write_documents", lambda *_: ())
+    words = ["--offline", "--lock", str(tmp_path / "lock")] if given else []
+
+    assert cli.main(["verify", "--json", *words, "a:1"], steps.world) == (1 if difference else 0)
+    said = capsys.readouterr()
+    fields = json.loads(said.out[: said.out.rindex("\n}") + 2])
+    is_compared = bool(remote) and not difference
+    assert compared == [(inside.indexes, remote)] * is_compared
+    assert (fields["same"], fields["where"]) == (difference is None, "podman")
+    assert fields["attached"] == ({"sbom": "sha256:1", "provenance": None} if is_compared else {})
+    assert ("the image is not what the lock says" in said.err) is bool(difference)
