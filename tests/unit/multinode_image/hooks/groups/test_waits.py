@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +28,8 @@ from multinode_image.hooks.groups.waits import (
 )
 from multinode_image.hooks.job.place import Job
 from multinode_image.hooks.job.spot import Spot
+from multinode_image.hooks.job.word import IDLE, WORD
+from multinode_image.settings import TRAINING
 
 BARRIER, PASS, SLEEP = (
     Spot("train.py:31", "barrier", True),
@@ -75,7 +79,7 @@ def rank(store: Store, number: int, size: int = 2) -> Ranks:
     return Ranks(store, "multinode/0/2/where", number, size)
 
 
-def watch(ranks: Ranks) -> Watch:
+def watch(ranks: Ranks | None) -> Watch:
     """Return what watches a rank, without its thread."""
     bare = Watch.__new__(Watch)
     bare.ranks, bare.gone, bare.wait, bare.beat, bare.waits, bare.said = ranks, False, Wait(), 0, 0, 0.0
@@ -267,3 +271,126 @@ def test_an_ended_rank_says_so_where_the_store_outlives_it(job: Job | None, monk
         os.close(number)
 
     assert [sign.doing for sign in reader.read.values()] == [ENDED] * (job is not None)
+
+
+def group(rank_here: int, size: int, store: Any, *, formed: bool = True) -> Any:
+    """Return torch's module with a group of so many ranks."""
+    return SimpleNamespace(
+        is_initialized=lambda: formed, get_rank=lambda: rank_here, get_world_size=lambda: size,
+        _get_default_store=lambda: store,
+    )  # fmt: skip
+
+
+GROUP_STORE = SimpleNamespace(underlying_store=SimpleNamespace(host="pod0", port=41000))
+AGENT = Job(1, 4, "pod1", 29500, "2")
+
+
+@pytest.mark.parametrize(
+    ("job", "module", "found"),
+    [
+        (AGENT, None, AGENT),
+        (AGENT, group(0, 2, GROUP_STORE), AGENT),
+        (None, None, None),
+        (None, group(1, 2, GROUP_STORE, formed=False), None),
+        (None, group(1, 2, GROUP_STORE), Job(1, 2, "pod0", 41000, "3")),
+        (None, group(1, 2, object()), None),
+    ],
+)
+def test_ranks_are_found_by_the_store_of_their_agent_or_of_their_group(
+    job: Job | None, module: Any, found: Job | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected = list[object]()
+    monkeypatch.setattr(waits, "read_job", lambda _: job)
+    monkeypatch.setattr(waits, "connect", lambda *where: connected.append(where))
+    monkeypatch.setitem(sys.modules, "torch.distributed.distributed_c10d", module)
+    environ = {"TORCHELASTIC_RESTART_COUNT": "3"}
+
+    assert waits.find_job(environ) == found
+    ranks = waits.find_ranks(environ)
+    assert (ranks and (ranks.rank, ranks.size)) == (found and (found.rank, found.size))
+    assert connected == ([(found.host, found.port)] if found else [])
+    monkeypatch.setattr(waits, "find_job", lambda _: AGENT._replace(size=1))
+    assert waits.find_ranks(environ) is None
+
+
+def test_a_word_is_left_for_what_has_started_the_rank(tmp_path: Path) -> None:
+    environ, place = {WORD: str(tmp_path), "RANK": "3"}, tmp_path / f"{IDLE}3"
+
+    waits.leave_word(environ, "at train.py:3")
+    assert place.read_text() == "at train.py:3"
+    waits.leave_word(environ, "")
+    waits.leave_word(environ, "")  # it is gone already
+    assert not place.exists()
+    waits.leave_word({"RANK": "3"}, "at train.py:3")
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "known", "fails", "watches"),
+    [
+        ({"RANK": "0", TRAINING: "here"}, [], None, 1), ({"RANK": "0", TRAINING: "7"}, [], None, 0),
+        ({TRAINING: "here"}, [], None, 0), ({"RANK": "0", TRAINING: "here"}, ["one"], None, 1),
+        ({"RANK": "0", TRAINING: "here"}, [], OSError, 0), ({"RANK": "0", TRAINING: "here"}, [], RuntimeError, 0),
+    ],
+)  # fmt: skip
+def test_a_rank_is_watched_once_where_that_can_be(
+    environ: dict[str, str], known: list[Any], fails: type[Exception] | None, watches: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    def make(*_: object) -> str:
+        if fails:
+            raise fails
+        return "made"
+
+    for name in ("RANK", TRAINING):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value.replace("here", str(os.getpid())))
+    monkeypatch.setattr(waits, "WATCHING", known)
+    monkeypatch.setattr(waits, "Watch", make)
+
+    waits.watch_waits(None)
+
+    assert len(known) == watches
+
+
+@pytest.mark.parametrize(
+    ("seconds", "idle", "words"),
+    [([0.0, waits.IDLE_AFTER, 99.0, 0.0], [False, True, True, False], ["at a (b)", ""]), ([0.0], [False], [])],
+)
+def test_a_look_leaves_a_word_when_a_rank_waits_and_when_it_goes_on(
+    seconds: list[float], idle: list[bool], words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, compared = list[str](), list[object]()
+    watched = watch(None)
+    watched.environ, watched.main, watched.gone, watched.idle, watched.beat = {}, 0, False, False, 0
+    waited: Any = SimpleNamespace(note=lambda *_: None, seconds=0.0)
+    watched.wait = waited
+    monkeypatch.setattr(waits, "locate", lambda _: SimpleNamespace(text="a (b)"))
+    monkeypatch.setattr(waits, "leave_word", lambda _, text: left.append(text))
+    monkeypatch.setattr(waits, "find_ranks", lambda _: "ranks")
+    monkeypatch.setattr(Watch, "has_store", lambda self: len(compared) < 2)
+    monkeypatch.setattr(Watch, "compare", lambda self, ranks: compared.append(ranks))
+
+    for moment, expected in zip(seconds, idle, strict=True):
+        waited.seconds = moment
+        watched.look()
+        assert watched.idle is expected
+    assert left == words and compared == ["ranks"] * min(2, len(seconds)) and watched.beat == len(seconds)
+
+
+def test_a_store_that_has_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[int]()
+    watched = watch(None)
+    watched.environ, watched.main, watched.gone, watched.idle, watched.beat = {}, 0, False, False, 0
+    waited: Any = SimpleNamespace(note=lambda *_: None, seconds=0.0)
+    watched.wait = waited
+
+    def find(_: object) -> None:
+        asked.append(1)
+        raise RuntimeError
+
+    monkeypatch.setattr(waits, "find_ranks", find)
+    for _ in range(3):
+        watched.look()
+    assert asked == [1] and watched.gone
