@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from images.context import Context
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import index_pages
 from images.pip_config import Sources
 from images.plan import catalog, planner
 from images.plan.plan import Request
-from scripts import update_versions
+from scripts import program, update_versions
 from scripts.versions import package_index, resolvable
 from scripts.versions.package_index import File, Releases, newest, yanked
 from scripts.versions.resolvable import Outcome
@@ -267,3 +268,73 @@ def test_a_page_in_html_has_no_days() -> None:
     reply = Reply(200, b'<a href="a-1.0.tar.gz">a</a>', {"Content-Type": "text/html"})
     with answered(lambda _: reply), pytest.raises(WorldFault, match="does not say when"):
         package_index.releases("a", None, Sources(index="https://host/simple"))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "writes", "said"),
+    [
+        ([], 0, False, "a note"), (["--write"], 0, True, "a note"), (["--index", ""], 2, False, "not an address"),
+        (["--index", "ftp://host"], 2, False, "not an address"), (["--check", "--jobs", "0"], 2, False, "that many jobs"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_change_of_the_table_is_printed_and_made_where_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], code: int,
+    writes: bool, said: str, changes: bool,
+) -> None:  # fmt: skip
+    table = tmp_path / "versions.toml"
+    table.write_text(TEXT)
+    asked = list[str]()
+
+    def releases(name: str, *_: object) -> Releases:
+        asked.append(name)
+        return {}
+
+    monkeypatch.setattr(package_index, "releases", releases)
+    monkeypatch.setattr(update_versions, "proposed", lambda text, _: f"{text}# new\n" if changes else text)
+    monkeypatch.setattr(update_versions, "notes", lambda *_: ["a note"])
+
+    assert update_versions.main(["--table", str(table), *words], {"HOME": str(tmp_path)}) == code
+    out = capsys.readouterr()
+    assert table.read_text() == (f"{TEXT}# new\n" if writes and changes else TEXT)
+    assert said in out.err and ("+# new" in out.out) is (changes and not code)
+    assert ("nothing new" in out.err) is (not changes and not code)
+    assert asked == ([*update_versions.NAMES] if not code else [])
+
+
+@pytest.mark.parametrize("index", [None, "https://host/simple"])
+def test_rows_are_resolved_from_the_index_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], index: str | None
+) -> None:
+    asked = list[object]()
+
+    def resolve(plans: object, context: Context, jobs: int) -> list[Any]:
+        asked.append((context.sources.index, jobs))
+        return []
+
+    monkeypatch.setattr(resolvable, "outcomes", resolve)
+    monkeypatch.setattr(resolvable, "summary", lambda _: "a summary")
+    monkeypatch.setattr(resolvable, "exit_code", lambda _: 7)
+    words = ["--check", "--jobs", "2", *(["--index", index] if index else [])]
+
+    environ = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    assert update_versions.main(words, environ) == 7
+    assert asked == [(index, 2)] and capsys.readouterr().err == "a summary\n"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "said"),
+    [(None, 5, ""), (UserFault("a", "b", "c"), 2, "a"), (KeyboardInterrupt(), 130, "interrupted"),
+     (OSError(28, "No space left on device", "/a"), 1, "No space left")],
+)  # fmt: skip
+def test_a_program_of_ours_ends_with_the_code_of_what_failed(
+    capsys: pytest.CaptureFixture[str], fault: BaseException | None, code: int, said: str
+) -> None:
+    def run() -> int:
+        if fault:
+            raise fault
+        return 5
+
+    assert program.ended(run) == code
+    err = capsys.readouterr().err
+    assert said in err and bool(err) is bool(said)

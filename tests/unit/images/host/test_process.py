@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import threading
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
 
+from images.host import process
+from images.host.errors import WorldFault
 from images.host.process import ENDS, Idle, Result, end_as_interrupted, uninterrupted
 
 
@@ -113,3 +118,112 @@ def test_who_cannot_be_watched_is_never_idle(tmp_path: Path, monkeypatch: pytest
     idle()
 
     assert told == [0]
+
+
+class Child:
+    """A program that ends after so many ticks, and which signals and waits it gets."""
+
+    def __init__(self, ticks: int, log: list[object], fails: Exception | None = None) -> None:
+        self.ticks, self.log, self.fails = ticks, log, fails
+        self.pid, self.returncode = 7, 3
+
+    def __call__(self, command: object, **options: object) -> Child:
+        if self.fails:
+            raise self.fails
+        self.log.append((command, options["env"], options.get("start_new_session", False)))
+        return self
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.log.append("closed")
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes | None, bytes]:
+        self.ticks -= 1
+        if self.ticks >= 0 and timeout is not None:
+            raise subprocess.TimeoutExpired("x", timeout)
+        self.log.append("waited for")
+        return b"out\xff", b"err"
+
+    def terminate(self) -> None:
+        self.log.append("terminated")
+
+
+def start(patch: pytest.MonkeyPatch, child: Child) -> None:
+    patch.setattr(subprocess, "Popen", child)
+    patch.setattr(os, "killpg", lambda *given: child.log.append(given))
+
+
+@pytest.mark.parametrize(("ticks", "stops_at"), [(0, None), (2, None), (3, 2)])
+def test_a_program_runs_to_its_end_or_until_a_tick_ends_it(
+    monkeypatch: pytest.MonkeyPatch, ticks: int, stops_at: int | None
+) -> None:
+    log, seen = list[object](), list[str]()
+
+    def tick() -> None:
+        seen.append("tick")
+        if len(seen) == stops_at:
+            raise ZeroDivisionError
+
+    start(monkeypatch, Child(ticks, log))
+    if stops_at:
+        with pytest.raises(ZeroDivisionError):
+            process.run(["true"], {"A": "1"}, "remedy", tick=tick)
+    else:
+        assert process.run(["true"], {"A": "1"}, "remedy", tick=tick) == Result(3, "out\ufffd", "err")
+    assert len(seen) == (stops_at or ticks)
+    assert log == [(["true"], {"A": "1"}, False), *["terminated"] * bool(stops_at), "waited for"]
+
+
+def test_a_program_that_is_not_wanted_any_more_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, stop = list[object](), threading.Event()
+    stop.set()
+    start(monkeypatch, Child(1, log))
+
+    def run() -> None:
+        process.STOPS.set((stop,))
+        process.run(["true"], {}, "remedy")
+
+    with pytest.raises(process.Stopped):
+        copy_context().run(run)
+    assert log[1:] == ["terminated", "waited for"]
+
+
+@pytest.mark.parametrize(("ticks", "expected"), [(0, Result(3, "out\ufffd", "err")), (1, None)])
+def test_a_program_that_only_answers_is_killed_with_its_group_where_it_does_not(
+    monkeypatch: pytest.MonkeyPatch, ticks: int, expected: Result | None
+) -> None:
+    log = list[object]()
+    start(monkeypatch, Child(ticks, log))
+
+    assert process.answer(["true"], {}, "remedy", 5) == expected
+    done = "waited for" if expected else (7, signal.SIGKILL)
+    assert log == [(["true"], {}, True), done, "closed"]
+
+
+def test_an_answer_that_is_interrupted_is_killed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = list[object]()
+    child = Child(0, log)
+
+    def interrupt(timeout: float | None = None) -> tuple[bytes | None, bytes]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(child, "communicate", interrupt)
+    start(monkeypatch, child)
+    with pytest.raises(KeyboardInterrupt):
+        process.answer(["true"], {}, "remedy", 5)
+    assert log[1:] == [(7, signal.SIGKILL), "closed"]
+
+
+@pytest.mark.parametrize("fails", [FileNotFoundError(2, "No such file"), ValueError("embedded null byte")])
+def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, fails: Exception) -> None:
+    start(monkeypatch, Child(0, [], fails))
+    with pytest.raises(WorldFault, match="cannot start a program") as caught:
+        process.run(["skopeo"], {}, "install it")
+    assert caught.value.value == f"skopeo ({getattr(fails, 'strerror', fails)})" and caught.value.remedy == "install it"
+
+
+def test_a_text_is_the_input_of_a_program() -> None:
+    with process.nameless("a text") as file:
+        assert file.read() == b"a text"
