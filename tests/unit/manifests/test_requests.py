@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from manifests import cli
 from multinode_image import timeouts
 from tests.support.manifests import IMAGE, JOBS, SIZES, list_containers, list_pods, run, write
 
@@ -386,3 +388,21 @@ def test_what_kubectl_would_take_for_another_type_is_quoted(text: str) -> None:
 def test_a_pod_that_counts_its_processes_itself_is_said_to(kind: str) -> None:
     assert "a process for each NUMA node" in write(kind, "qa").err
     assert "4 pod(s) x 2 process(es)" in write(kind, "--nproc", "2", "qa").err
+
+
+def test_a_manifest_that_cannot_be_written_is_said_and_its_rest_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python would report at its end what is left in the stream."""
+    muted, err = list[object](), io.StringIO()
+
+    class Full(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(28, "No space left on device")
+
+        def fileno(self) -> int:
+            return 7
+
+    out = Full()
+    monkeypatch.setattr(cli, "mute", lambda *given: muted.append(given))
+
+    assert cli.main(["pytorchjob", *SIZES, "--image", IMAGE, "smoke"], out, err) == 1
+    assert muted == [(out, 7)] and "the manifest cannot be written: No space left on device" in err.getvalue()

@@ -274,7 +274,8 @@ def test_a_page_in_html_has_no_days() -> None:
     ("words", "code", "writes", "said"),
     [
         ([], 0, False, "a note"), (["--write"], 0, True, "a note"), (["--index", ""], 2, False, "not an address"),
-        (["--index", "ftp://host"], 2, False, "not an address"), (["--check", "--jobs", "0"], 2, False, "that many jobs"),
+        (["--index", "ftp://host"], 2, False, "not an address"),
+        (["--check", "--jobs", "0"], 2, False, "that many jobs"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("changes", [True, False])

@@ -7,15 +7,17 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
 
 from multinode_image.commands.doctor import read_probe
-from multinode_image.programs import probe
+from multinode_image.errors import Refusal
+from multinode_image.programs import prefetch, probe
 from multinode_image.programs.prefetch import choose_files, explain, main
 from multinode_image.programs.smoke_checks import (
     Failed,
@@ -28,7 +30,9 @@ from multinode_image.programs.smoke_checks import (
     default_flags,
     launched_size,
 )
+from multinode_image.report import scaling
 from multinode_image.report.scaling import Link
+from multinode_image.tasks.prefetch import DATASET, FILES, METRIC, NLTK, WEIGHTS, Wanted
 from tests.support.trainer_fields import HISTORY
 
 MB = 1e6
@@ -276,3 +280,242 @@ def test_every_default_is_a_flag_of_the_release(backend: str) -> None:
         assert ("use_cpu" in names) != ("no_cuda" in names), release
         assert ("ddp_backend" in names) is bool(backend), release
         assert {"output_dir", "max_steps", "seed"} <= set(names), release
+
+
+# The network, measured by ranks that are made up.
+
+
+class Dist(SimpleNamespace):
+    """torch.distributed of one of several ranks, whose sums take the time of their bytes."""
+
+    ReduceOp = SimpleNamespace(MAX="max")
+
+    def __init__(self, clock: list[float], size: int = 4, rate: float = 1e6) -> None:
+        super().__init__(clock=clock, size=size, rate=rate, sums=list[int](), rank=0, done=list[str]())
+
+    def get_world_size(self) -> int:
+        return int(self.size)
+
+    def get_rank(self) -> int:
+        return int(self.rank)
+
+    def barrier(self) -> None:
+        self.done.append("barrier")
+
+    def all_reduce(self, numbers: Any, op: str = "") -> None:
+        if not op:
+            self.sums.append(len(numbers))
+            self.clock[0] += 0.001 + 4 * len(numbers) / self.rate
+
+
+@pytest.fixture
+def ranks(network: Any, monkeypatch: pytest.MonkeyPatch) -> Dist:
+    clock = [0.0]
+    ranks = Dist(clock)
+
+    class Number(list[float]):
+        def __float__(self) -> float:
+            return self[0]
+
+    torch = SimpleNamespace(zeros=lambda count: [0] * count, tensor=lambda values, dtype: Number(values), float64=None,
+                            get_num_threads=lambda: 3)  # fmt: skip
+    monkeypatch.setattr(network, "dist", ranks)
+    monkeypatch.setattr(network, "torch", torch)
+    monkeypatch.setattr(network.time, "perf_counter", lambda: clock[0])
+    return ranks
+
+
+def test_a_link_is_measured_by_sums_that_take_long_enough(network: Any, ranks: Dist) -> None:
+    link = network.measure_link()
+
+    size = max(ranks.sums) * 4
+    assert ranks.sums[: network.MESSAGES] == [1] * network.MESSAGES and size in network.SIZES
+    assert link.latency == pytest.approx((0.001 + 4 / 1e6) / 6)
+    assert link.bandwidth == pytest.approx(6 / 4 * size / (0.001 + size / 1e6))
+    larger = network.SIZES[network.SIZES.index(size) + 1] if size != network.SIZES[-1] else None
+    assert larger is None or larger / 1e6 * network.LEAST > 2 * network.SECONDS  # the next one would take too long
+    assert ranks.done == ["barrier"] * len(ranks.sums)
+    count = ranks.sums.count(size // 4) - 1
+    assert network.LEAST <= count <= network.MOST
+
+
+@pytest.mark.parametrize(("flags", "types"), [("avx512_bf16", ["float32", "bfloat16"]), ("avx2", ["float32"])])
+def test_a_layer_is_measured_in_what_all_ranks_have_a_unit_for(
+    network: Any, ranks: Dist, monkeypatch: pytest.MonkeyPatch, flags: str, types: list[str]
+) -> None:
+    monkeypatch.setattr(network, "measure_link", lambda: "link")
+    monkeypatch.setattr(network, "read_text", lambda _: f"flags : {flags}\n")
+    monkeypatch.setattr(network, "time_layer", lambda *, lowered: 2.0 if lowered else 3.0)
+
+    measured = network.measure("gloo")
+
+    assert measured == ("gloo", 4, 3, "link", {name: 3.0 - (name != "float32") for name in types})
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_rank_0_prints_what_was_measured(
+    network: Any, ranks: Dist, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rank: int
+) -> None:
+    ranks.rank = rank
+    ranks.init_process_group = lambda backend, timeout: ranks.done.append(backend)
+    monkeypatch.setattr(network, "import_backend", lambda backend: ranks.done.append(f"import {backend}"))
+    monkeypatch.setattr(network, "measure", lambda backend: f"measured by {backend}")
+    monkeypatch.setattr(network, "describe", lambda found: found)
+    monkeypatch.setattr(network, "leave", lambda code: ranks.done.append(f"leave {code}"))
+
+    network.main(["ccl"], {}, "")
+
+    assert ranks.done == ["import ccl", "ccl", "leave 0"]
+    assert capsys.readouterr().out == ("measured by ccl\n" if rank == 0 else "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "latency", "late"),
+    [(0.0, 0, 0.0), (0.25, 0, 0.25), (0.5, 0, 0.5), (1.0, 0, 1.5), (0.25, 0.125, 0.5), (0.0, 0.25, 0.5)],
+)
+def test_what_ranks_send_is_hidden_as_long_as_they_compute(seconds: float, latency: float, late: float) -> None:
+    """Two layers are sent one after the other, each once its gradients are there; then what is left, of no bytes.
+
+    Times are parts of a backward pass; a message of each layer, and of the rest, takes two latencies of two ranks.
+    """
+    model, backward = scaling.Model(2.0, 2, 0, 0), 3.0 * scaling.BACKWARD
+    link = Link(4 / (seconds * backward) if seconds else 1e300, latency * backward / 2)
+
+    step = scaling.estimate_step(scaling.Work(model, 3.0), scaling.SENT["off"], link, 2)
+
+    assert step == pytest.approx(3.0 + late * backward + scaling.SPENT * 8)
+    assert scaling.estimate_share(scaling.Work(model, 3.0), scaling.SENT["off"], link, 2) == pytest.approx(1 - 3 / step)
+
+
+# What prefetch brings, with libraries that are made up.
+
+
+@pytest.mark.parametrize(
+    ("kind", "called"),
+    [
+        (FILES, ("snapshot", "a", "main", "/cache", ["config.json"])),
+        (WEIGHTS, ("snapshot", "a", "main", "/cache", ["config.json", "model.safetensors"])),
+        (DATASET, ("dataset", "a", "en", "/cache")),
+        (METRIC, ("metric", "a", "en", "/cache")),
+        (NLTK, ("nltk", "a", "/data")),
+    ],
+)
+def test_each_kind_is_brought_by_its_library(
+    kind: str, called: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, quiet = list[tuple[Any, ...]](), list[str]()
+    hub, datasets, evaluate, nltk = (ModuleType(name) for name in ("huggingface_hub", "datasets", "evaluate", "nltk"))
+    files = [SimpleNamespace(rfilename=name) for name in ("config.json", "model.safetensors", "a/b.json")]
+    vars(hub)["HfApi"] = lambda: SimpleNamespace(model_info=lambda name, revision: SimpleNamespace(siblings=files))
+    vars(hub)["snapshot_download"] = lambda name, revision, cache_dir, allow_patterns: done.append(
+        ("snapshot", name, revision, cache_dir, allow_patterns)
+    )
+    vars(datasets)["load_dataset"] = lambda name, config, cache_dir: done.append(("dataset", name, config, cache_dir))
+    vars(evaluate)["load"] = lambda name, config, cache_dir: done.append(("metric", name, config, cache_dir))
+    logging = SimpleNamespace(disable_progress_bar=lambda: quiet.append("quiet"))
+    vars(evaluate)["utils"] = SimpleNamespace(logging=logging)
+    place = tmp_path / "data"
+
+    def download(name: str, download_dir: str, quiet: bool) -> bool:
+        done.append(("nltk", name, download_dir.removeprefix(str(tmp_path))))
+        return name == "a"
+
+    vars(nltk).update(
+        download=download, downloader=SimpleNamespace(Downloader=SimpleNamespace(DEFAULT_URL="https://n"))
+    )
+    for module in (hub, datasets, evaluate, nltk):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setenv("NLTK_DATA", "")
+    environ = {"NLTK_DATA": f"{place}{os.pathsep}/other"}
+    wanted = Wanted(kind, "a", "en" if kind in (DATASET, METRIC) else None, "main", "/cache")
+
+    prefetch.fetch(wanted, environ)
+
+    assert done == [called] and quiet == ["quiet"] * (kind == METRIC)
+    if kind == NLTK:
+        assert place.is_dir() and os.environ["NLTK_DATA"] == str(place)
+        with pytest.raises(Refusal, match="data of nltk cannot be fetched"):
+            prefetch.fetch(wanted._replace(name="b"), environ)
+
+
+@pytest.mark.parametrize(
+    ("fails", "code", "said"),
+    [(None, 0, "qa is in /a and /b; it runs with HF_HUB_OFFLINE=1"), (Refusal("a", "b", "c", 1), 1, "a"),
+     (KeyboardInterrupt(), 130, ""), (OSError("no\n  network"), 1, "a metric of https://mirror: OSError: no network")],
+)  # fmt: skip
+def test_prefetch_ends_with_what_cannot_be_had(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fails: BaseException | None, code: int,
+    said: str,
+) -> None:  # fmt: skip
+    fetched = list[Wanted]()
+
+    def bring(wanted: Wanted, _: object) -> None:
+        fetched.append(wanted)
+        if fails:
+            raise fails
+
+    for name in prefetch.BARS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(prefetch.FETCH, METRIC, bring)
+    rows = [[METRIC, name, None, None, "/a"] for name in ("a", "b")]
+    plan = json.dumps({"wanted": rows, "task": "qa", "caches": ["/a", "/b"], "whole": True})
+
+    assert main([plan], {"HF_ENDPOINT": "https://mirror"}, "") == code
+    assert [wanted.name for wanted in fetched] == ["a", "b"][: 1 if fails else 2]
+    assert {os.environ.get(name) for name in prefetch.BARS} == {"1"}
+    out = capsys.readouterr()
+    assert said.split(" of https")[0].removeprefix("a metric") in out.out + out.err
+
+
+@pytest.mark.parametrize(
+    ("backend", "version", "imported"),
+    [("ccl", "1.11.0+cpu", ["torch_ccl"]), ("ccl", "1.12.0", ["oneccl_bindings_for_pytorch"]),
+     ("ccl", "2.4.0", ["oneccl_bindings_for_pytorch"]), ("gloo", "1.11.0", [])],
+)  # fmt: skip
+@pytest.mark.parametrize("total", [1, 2])
+def test_a_probe_reduces_a_number_with_the_backend(
+    monkeypatch: pytest.MonkeyPatch, backend: str, version: str, imported: list[str], total: int
+) -> None:
+    torch, dist = ModuleType("torch"), ModuleType("torch.distributed")
+    done = list[object]()
+    vars(torch).update(__version__=version, __file__="/torch.py", distributed=dist,
+                       ones=lambda _: SimpleNamespace(item=lambda: total))  # fmt: skip
+    vars(dist).update(HashStore=lambda: "store", all_reduce=lambda number: done.append("reduced"))
+    vars(dist)["init_process_group"] = lambda backend, **options: done.append((backend, options))
+    names = ("torch_ccl", "oneccl_bindings_for_pytorch")
+
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, ModuleType(name) if name in imported else None)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch.distributed", dist)
+    found: dict[str, Any] = {}
+
+    with pytest.raises(ValueError, match="the sum of a single 1 is 2") if total == 2 else nullcontext():
+        probe.examine_torch(found, backend)
+
+    assert found == {"torch": version, "file": "/torch.py"}
+    assert done == [(backend, {"store": "store", "rank": 0, "world_size": 1}), "reduced"]
+
+
+@pytest.mark.parametrize("backend", ["gloo", "ccl", None])
+def test_ranks_of_a_program_end_together(monkeypatch: pytest.MonkeyPatch, network: Any, backend: str | None) -> None:
+    leave = sys.modules["multinode_image.programs.leave"]
+    done = list[str]()
+    dist = SimpleNamespace(
+        is_initialized=lambda: backend is not None, get_backend=lambda: backend,
+        barrier=lambda: done.append("barrier"), destroy_process_group=lambda: done.append("destroy"),
+    )  # fmt: skip
+
+    def end(code: int) -> None:
+        done.append(f"end {code}")
+        raise SystemExit
+
+    monkeypatch.setattr(leave, "dist", dist)
+    monkeypatch.setattr(leave, "time", SimpleNamespace(sleep=lambda _: done.append("sleep")))
+    monkeypatch.setattr(leave, "os", SimpleNamespace(_exit=end))
+    with pytest.raises(SystemExit) as ended:
+        leave.leave(3)
+
+    met = ["barrier", "sleep"] if backend else []
+    assert done == [*met, "destroy" if backend == "ccl" else "end 3"]
+    assert backend != "ccl" or ended.value.code == 3
