@@ -95,6 +95,8 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
         ({"installed": {}}, "packages", WRONG, "six missing instead of 1.17.0", "six==1.17.0"),
         ({"installed": {"six": ("1.17.0", "9")}}, "packages", WRONG, "six 1.17.0 and 9 instead", "six==1.17.0"),
         ({"installed": {}, "locked": {"torch": "2.1+cpu"}}, "packages", WRONG, "torch", f"{TORCH_INDEX} torch==2.1"),
+        ({"installed": {}, "locked": {"torch": "2.1+cpu", "six": "1"}}, "packages", WRONG, "torch",
+         f"{TORCH_INDEX} six==1 torch==2.1+cpu"),
         ({"installed": {}, "hidden": frozenset({"six"})}, "packages", WRONG, "six", WITHOUT_HOME),
         ({**probe(path=("/venv",)), "installed": {}}, "packages", WRONG, f"does not read {SITE}", "PATH"),
         ({"locked": {"six": "1.*"}, "installed": {"six": ("11.1",)}}, "packages", WRONG, "six 11.1", "six==1.*"),

@@ -6,9 +6,12 @@ import contextlib
 import errno
 import os
 import signal
-from collections.abc import Iterator, Mapping
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -348,3 +351,154 @@ def test_a_parent_hands_on_what_only_it_has_got_until_its_child_has_ended(
     waited = {signal.SIGTERM, signal.SIGCHLD}
     assert masks == [(signal.SIG_BLOCK, waited), *[waited] * len(signals)]
     assert killed == [(CHILD, number) for number in passed_on] and [*ended, *coming] == []
+
+
+class Ended(Exception):
+    """Stands for the end of a process."""
+
+
+@pytest.mark.parametrize(
+    ("parent", "fails", "code", "said"),
+    [
+        (OURS, None, None, ""),
+        (99, None, 1, ""),  # it has ended before
+        (OURS, Refusal("no such program", "x", "y"), 2, "no such program"),
+        (OURS, OSError(errno.ENOMEM, "Cannot allocate memory"), 1, "Cannot allocate memory"),
+    ],
+)
+def test_a_child_becomes_the_command_or_ends_with_what_was_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], parent: int, fails: Exception | None,
+    code: int | None, said: str,
+) -> None:  # fmt: skip
+    done = list[object]()
+
+    def become(program: str, argv: list[str], environ: Mapping[str, str]) -> None:
+        done.append((program, argv, dict(environ)))
+        raise fails or Ended
+
+    def end(number: int) -> None:
+        done.append(number)
+        raise SystemExit
+
+    monkeypatch.setattr(processes, "end_with_parent", lambda: done.append("with its parent"))
+    monkeypatch.setattr(processes, "execute", become)
+    monkeypatch.setattr(os, "getppid", lambda: OURS)
+    monkeypatch.setattr(os, "_exit", end)
+    with pytest.raises(SystemExit):
+        processes.become_child(["true", "a"], {"A": "1"}, parent)
+
+    called = [("true", ["true", "a"], {"A": "1"})] * (parent == OURS)
+    assert done == ["with its parent", *called, code or 1]
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "environ", "pid", "senders"),
+    [
+        ("tini\0-g\0--\0python\0", {}, 5, {4}),
+        ("tini\0--\0python\0", {}, 5, set()),
+        ("bash\0", {"SLURM_STEP_ID": "0"}, 5, {0, 8}),
+        ("bash\0", {"SLURM_STEP_ID": "0"}, 1, set()),  # the first process of a container
+        ("tini\0-g\0--\0python\0", {"SLURM_STEP_ID": "0"}, 5, {0, 4, 8}),
+    ],
+)
+@pytest.mark.parametrize("rank", [None, 3])
+def test_a_training_is_watched_with_who_signals_all_of_its_group(
+    monkeypatch: pytest.MonkeyPatch, cmdline: str, environ: dict[str, str], pid: int, senders: set[int],
+    rank: int | None,
+) -> None:  # fmt: skip
+    files = {"/proc/4/cmdline": cmdline, "/proc/8/comm": "slurmstepd: [7.0]\n", "/proc/9/comm": "bash\n"}
+    said, heard = list[object](), set[int]()
+
+    def run(argv: list[str], variables: Mapping[str, str], caught: object, sent_to_all: Callable[[int], bool]) -> int:
+        assert caught == processes.CAUGHT
+        heard.update(sender for sender in (0, 4, 8, 9) if sent_to_all(sender))
+        return 7
+
+    monkeypatch.setattr(processes, "read_text", files.get)
+    monkeypatch.setattr(processes, "run_child", run)
+    monkeypatch.setattr(processes, "print_kill", lambda *given: said.append(given[:2]))
+    monkeypatch.setattr(os, "getppid", lambda: 4)
+    monkeypatch.setattr(os, "getpid", lambda: pid)
+    monkeypatch.setattr(socket, "gethostname", lambda: "pod0")
+
+    assert processes.watch_training(["x"], environ, rank) == 7
+    assert heard == senders
+    assert said == [(7, "the training on pod0" if rank is None else "rank 3 on pod0")]
+
+
+@pytest.mark.parametrize(("local", "stays"), [(None, True), (0, True), (1, False)])
+def test_the_first_rank_of_a_node_is_shown_and_the_others_write_to_their_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: int | None, stays: bool
+) -> None:
+    done, place = list[object](), tmp_path / "logs"
+
+    @contextlib.contextmanager
+    def copy(path: str) -> Iterator[None]:
+        done.append(path)
+        yield
+
+    monkeypatch.setattr(processes, "copy_streams", copy)
+    opened = list[tuple[int, int]]()
+    monkeypatch.setattr(os, "dup2", lambda *given: opened.append(given))
+    world = World(TORCHRUN, "", rank=None if local is None else 4 + local, local_rank=local)
+
+    with processes.keep_log(str(place), world) as found:
+        assert found is stays
+
+    path = place / f"rank-{0 if local is None else 4 + local}.log"
+    assert done == [str(path)] * stays
+    assert [number for _, number in opened] == ([] if stays else [1, 2]) and path.exists() is not stays
+    for file, _ in opened[:1]:
+        os.close(file)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_streams_are_copied_until_all_is_written(monkeypatch: pytest.MonkeyPatch, hangs: bool) -> None:
+    done = list[object]()
+
+    class Copy:
+        def wait(self, seconds: float) -> None:
+            done.append(f"wait {seconds}")
+            if hangs:
+                raise subprocess.TimeoutExpired("tee", seconds)
+
+        def kill(self) -> None:
+            done.append("kill")
+
+    def start(path: str, number: int) -> Copy:
+        done.append((path, number))
+        return Copy()
+
+    monkeypatch.setattr(processes, "start_copy", start)
+    monkeypatch.setattr(os, "dup", lambda number: 10 * number)
+    monkeypatch.setattr(os, "dup2", lambda *given: done.append(given))
+    with pytest.raises(Ended), processes.copy_streams("/a"):
+        done.append("runs")
+        raise Ended
+
+    ends = [f"wait {processes.DRAIN}", *["kill"] * hangs]
+    assert done == [("/a", 1), ("/a", 2), "runs", (10, 1), (20, 2), *ends, *ends]
+
+
+@pytest.mark.parametrize(
+    ("logs", "trains", "program", "stays"),
+    [("/logs", True, "python", True), ("", True, "python", None), ("/logs", False, "python", None),
+     ("/logs", True, TORCHRUN, None)],
+)  # fmt: skip
+def test_a_rank_keeps_a_log_where_that_is_wanted_and_torchruns_ranks_have_theirs(
+    monkeypatch: pytest.MonkeyPatch, logs: str, trains: bool, program: str, stays: bool | None
+) -> None:
+    done = list[object]()
+
+    @contextlib.contextmanager
+    def keep(directory: str, world: str) -> Iterator[bool]:
+        done.append((directory, world))
+        yield True
+
+    monkeypatch.setattr(processes, "keep_log", keep)
+    monkeypatch.setattr(run, "become_or_watch", lambda argv, environ, plan, **options: options.get("stays"))
+    plan: Any = SimpleNamespace(situation=SimpleNamespace(command=SimpleNamespace(trains=trains)), world="world")
+
+    assert run.become_or_log([program], {LOGS: logs} if logs else {}, plan) is stays
+    assert done == [("/logs", "world")] * bool(stays)

@@ -119,6 +119,8 @@ def test_a_task_is_the_same_whatever_its_release_calls_the_flags(name: str, word
 def test_differences_are_said_as_they_are_typed(there: str, here: str, said: str) -> None:
     assert compare_pairs(known(there), known(here)) == [said]
     assert compare_pairs(known(there), known(there)) == []
+    several = compare_pairs(known("--b 1 --d 1 --a 1 --c 1"), known("--b 2 --d 2 --a 2 --c 2"))
+    assert several == [f"--{name} 1 there, 2 here" for name in "abcd"]
 
 
 def test_no_argument_is_named_twice() -> None:
