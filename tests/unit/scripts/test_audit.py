@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import datetime
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from images.host import process
 from images.host.errors import UserFault, WorldFault
-from scripts.audit import of_debian
+from images.lock import lockfile
+from images.store.store import Store
+from scripts import program
+from scripts.audit import __main__ as audit
+from scripts.audit import of_debian, of_python
 from scripts.audit.__main__ import ALLOWED
 from scripts.audit.findings import Finding, read_allowed, without_allowed
+from tests.support import locks
 
 DAY = datetime.date(2026, 11, 26)
 ROW = """
@@ -163,3 +171,77 @@ def test_silence_is_no_good_news(known: dict[str, Any], fact: str) -> None:
         of_debian.find_in_debian(known, SUITE, {("openssl", HERE)})
 
     assert fact in caught.value.fact
+
+
+def vulnerability(name: str, *aliases: str, fixed: tuple[str, ...] = ()) -> dict[str, object]:
+    return {"id": name, "aliases": [*aliases], "fix_versions": [*fixed]}
+
+
+REPORT = {"dependencies": [
+    {"name": "six", "version": "1.0", "vulns": []},
+    {"name": "torch", "version": "2.13.0", "vulns": [vulnerability("GHSA-1", "PYSEC-2", "CVE-3", fixed=("2.14", "3"))]},
+    {"name": "torch", "version": "2.13.0", "vulns": [vulnerability("GHSA-4")]},
+]}  # fmt: skip
+
+
+@pytest.mark.parametrize("out", [json.dumps(REPORT), "", "{}", "[]", '{"dependencies": [{"vulns": 1}]}'])
+def test_python_packages_are_asked_for_without_their_local_versions(monkeypatch: pytest.MonkeyPatch, out: str) -> None:
+    asked = list[str]()
+
+    def run(command: list[str], environ: dict[str, str], remedy: str) -> process.Result:
+        asked.append(Path(command[command.index("-r") + 1]).read_text())
+        assert command[command.index("--osv-url") + 1] == "https://osv" and environ == {"A": "1"}
+        return process.Result(1, out, "cannot reach it")
+
+    monkeypatch.setattr(process, "run", run)
+    if out.startswith('{"dependencies": [{"name"'):
+        assert of_python.find_in_python(locks.lock(), "https://osv", {"A": "1"}) == [
+            Finding("torch", "2.13.0", ("GHSA-1", "CVE-3", "PYSEC-2"), "2.14"),
+            Finding("torch", "2.13.0", ("GHSA-4",), None),
+        ]
+    else:
+        with pytest.raises(WorldFault, match="cannot ask for advisories") as caught:
+            of_python.find_in_python(locks.lock(), "https://osv", {"A": "1"})
+        assert "cannot reach it" in caught.value.value
+    assert asked == ["torch==2.13.0\ntransformers==5.23.0\n"]
+
+
+@pytest.mark.parametrize(
+    ("of_debian_found", "of_python_found", "rows", "code", "out", "err"),
+    [
+        ([], [], "", 0, "nothing counts against 2 Python packages, 1 sources of Debian bookworm (0 allowed)", ""),
+        ([FOUND], [], ROW, 0, "(1 allowed)", ""),
+        ([], [], ROW, 0, "(0 allowed)", "nothing needs this row any more: CVE-2026-1 of openssl"),
+        ([FOUND], [], "", 1, FOUND.line, "packages have known vulnerabilities: openssl"),
+        ([FOUND], [Finding("a", "1", ("X",), None)], ROW, 1, "a 1", "packages have known vulnerabilities: a\n"),
+    ],
+)
+def test_an_audit_fails_where_something_counts_that_is_not_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    of_debian_found: list[Finding], of_python_found: list[Finding], rows: str, code: int, out: str, err: str,
+) -> None:  # fmt: skip
+    (tmp_path / "lock").write_text(lockfile.format_lock(locks.lock(), with_origin=True))
+    monkeypatch.setattr(of_debian, "list_sources", lambda *_: {("tini", "0.19")})
+    monkeypatch.setattr(of_debian, "read_tracker", lambda url, _: url)
+    monkeypatch.setattr(of_debian, "find_in_debian", lambda url, suite, used: list(of_debian_found))
+    monkeypatch.setattr(of_python, "find_in_python", lambda *_: of_python_found)
+    monkeypatch.setattr(program, "context", lambda *_: replace(locks.context(Store(tmp_path), None, {}), today=DAY))
+    words = [str(tmp_path / "lock"), "--allow", str(write(tmp_path, rows))]
+
+    assert audit.main(words, {"HOME": str(tmp_path)}) == code
+    said = capsys.readouterr()
+    assert out in said.out and err in said.err and bool(said.err) is bool(err)
+    assert audit.main([str(tmp_path / "none")], {"HOME": str(tmp_path)}) == 2
+    assert "there is no such lock" in capsys.readouterr().err
+
+
+def test_an_image_without_packages_of_debian_is_not_looked_for_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lock").write_text(lockfile.format_lock(locks.lock(), with_origin=True))
+    monkeypatch.setattr(of_debian, "list_sources", lambda *_: set())
+    monkeypatch.delattr(of_debian, "read_tracker")
+    monkeypatch.setattr(of_python, "find_in_python", lambda *_: [])
+    monkeypatch.setattr(program, "context", lambda *_: replace(locks.context(Store(tmp_path), None, {}), today=DAY))
+
+    assert audit.main([str(tmp_path / "lock"), "--allow", str(write(tmp_path, ""))], {"HOME": str(tmp_path)}) == 0

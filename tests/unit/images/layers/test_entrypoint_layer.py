@@ -159,16 +159,6 @@ def test_the_bytes_of_an_entrypoint_do_not_depend_on_the_order_of_its_files(stor
     assert "etc/passwd" in dict(files)
 
 
-@pytest.mark.parametrize(
-    ("passwd", "added"),
-    [("", True), ("root:x:0:0::/root:/bin/sh", True), ("multinode:x:7:7::/:/bin/sh\n", False),
-     ("me:x:1000:7::/:/bin/sh\n", False), ("me:x:7:1000::/:/bin/sh\n", True), ("a line\n", True)],
-)  # fmt: skip
-def test_our_user_is_added_unless_the_uid_or_the_name_is_somebodys(passwd: str, *, added: bool) -> None:
-    whole = f"{passwd.rstrip()}\n{entrypoint_layer.USER}\n".lstrip()
-    assert entrypoint_layer.with_user(passwd) == (whole if added else None)
-
-
 def test_the_line_is_one_that_site_runs() -> None:
     directory, line = AT_START.splitlines()
     assert directory == f"/{PACKAGE}" and line.startswith("import ") and TRAINING in line
