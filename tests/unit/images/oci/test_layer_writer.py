@@ -141,6 +141,18 @@ def test_the_bytes_of_a_link_are_those_of_tarfile(tmp_path: Path, path: str, tar
     assert packed.startswith(info.tobuf(tarfile.PAX_FORMAT))
 
 
+def test_what_is_hidden_of_the_base_is_so_where_its_links_lead(tmp_path: Path) -> None:
+    with LayerWriter(tmp_path / "a", Directories(links={"lib": "usr/lib"})) as layer:
+        for path in ("lib/a/b", "top"):
+            layer.whiteout(path)
+        layer.finish()
+
+    hidden = [info for info in read(tmp_path / "a").values() if not info.isdir()]
+    assert {info.name: (info.size, info.mode) for info in hidden} == dict.fromkeys(
+        ("usr/lib/a/.wh.b", ".wh.top"), (0, 0o644)
+    )
+
+
 ENTRIES = (
     ("short", b"x", 0o644), ("executable", b"x", 0o755), ("n" * 99, b"", 0o644), ("n" * 100, b"", 0o644),
     ("n" * 101, b"", 0o644), ("d" * 99 + "/f", b"", 0o644), ("d" * 100 + "/f", b"", 0o644), ("ü", b"x", 0o4755),

@@ -3,75 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 import pytest
 
-NAMES = ("multinode_image.hooks.step.mean_loss", "multinode_image.hooks.step.router_loss")
-
-
-class Tensor:
-    """Numbers in lists, as far as losses need them."""
-
-    def __init__(self, values: Any) -> None:
-        self.values = values
-
-    def dim(self) -> int:
-        return 1 + Tensor(self.values[0]).dim() if isinstance(self.values, list) and self.values else 0
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.values)
-
-    def __float__(self) -> float:
-        return float(self.values)
-
-    def __int__(self) -> int:
-        return int(self.values)
-
-    def __getitem__(self, index: Any) -> Tensor:
-        if isinstance(index, list):
-            return Tensor([self.values[place] for place in index])
-        return Tensor([row[index[1]] for row in self.values])  # [..., 1:]
-
-    def ne(self, value: int) -> Tensor:
-        return Tensor([[number != value for number in row] for row in self.values])
-
-    def sum(self, axis: int | None = None) -> Tensor:
-        if axis is None:
-            return Tensor(sum(sum(row) for row in self.values))
-        if axis == 1:
-            return Tensor([Tensor(part).sum(0).values for part in self.values])
-        return Tensor([sum(column) for column in zip(*self.values, strict=True)])
-
-    def tolist(self) -> Any:
-        return self.values
-
-
-class Torch(ModuleType):
-    """torch, with gradients where nobody has turned them off."""
-
-    def __init__(self) -> None:
-        super().__init__("torch")
-        self.has_grad, self.long = True, int
-        self.tensor, self.is_tensor = Tensor, lambda value: isinstance(value, Tensor)
-        self.zeros = lambda *sizes, dtype: Tensor([[0] * sizes[1]])
-        self.is_grad_enabled = lambda: self.has_grad
-        self.random = SimpleNamespace(fork_rng=lambda devices: contextlib.nullcontext())
-
-    @contextlib.contextmanager
-    def no_grad(self) -> Iterator[None]:
-        self.has_grad = False
-        yield
-        self.has_grad = True
+from tests.support.torch_losses import (
+    FOUR,
+    ONE,
+    THREE,
+    TWO,
+    Tensor,
+    Torch,
+    add,
+    average,
+    average_examples,
+    batch,
+    cost,
+    loaded,
+    route,
+    share,
+    surprise,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -81,60 +38,8 @@ def torch() -> Torch:
 
 @pytest.fixture
 def mean_loss(torch: Torch) -> Iterator[Any]:
-    with mock.patch.dict(sys.modules, {"torch": torch}):
-        for name in NAMES:
-            sys.modules.pop(name, None)
-        yield importlib.import_module(NAMES[0])
-    for name in NAMES:
-        sys.modules.pop(name, None)
-
-
-class Example(NamedTuple):
-    """Labels, -100 where there is none, and what each of them costs."""
-
-    labels: tuple[int, ...]
-    costs: tuple[float, ...]
-
-
-def batch(*examples: Example) -> dict[str, Any]:
-    return {
-        "labels": Tensor([[*one.labels] for one in examples]),
-        "costs": [one.costs for one in examples],
-        "is_train": True,
-    }
-
-
-def cost(inputs: Any) -> list[tuple[float, int]]:
-    """Return the sum of the costs of each example, and the number of its labels."""
-    rows = []
-    for labels, costs in zip(inputs["labels"], inputs["costs"], strict=True):
-        seen = [value for label, value in zip(labels, costs, strict=True) if label != -100]
-        rows.append((sum(seen), len(seen)))
-    return rows
-
-
-def add(inputs: Any, number: Any) -> float:
-    return sum(value for value, _ in cost(inputs))
-
-
-def average(inputs: Any, number: Any) -> float:
-    return add(inputs, number) / sum(count for _, count in cost(inputs))
-
-
-def average_examples(inputs: Any, number: Any) -> float:
-    return sum(value / count for value, count in cost(inputs)) / len(cost(inputs))
-
-
-def share(inputs: Any, number: Any) -> float:
-    return add(inputs, number) / number if number is not None else average(inputs, number)
-
-
-def route(inputs: Any, number: Any) -> float:
-    return share(inputs, number) + sum(value for value, _ in cost(inputs)) / len(cost(inputs)) / 7
-
-
-def surprise(inputs: Any, number: Any) -> float:
-    return max(value for value, _ in cost(inputs)) ** 2
+    with loaded(torch) as module:
+        yield module
 
 
 class Model:
@@ -222,8 +127,6 @@ def make_kind(mean_loss: Any) -> Any:
     return Changed
 
 
-ONE, TWO = Example((1, 2, 3), (1.0, 2.0, 4.0)), Example((1, -100, -100), (8.0, 0.0, 0.0))
-THREE, FOUR = Example((1, 2, -100), (3.0, 5.0, 9.0)), Example((4, -100, 1), (0.5, 7.0, 6.0))
 RANKS = [[batch(ONE, TWO), batch(THREE)], [batch(FOUR, TWO, THREE), batch(ONE, FOUR)]]
 
 
@@ -365,25 +268,6 @@ def test_a_trainer_that_counts_no_labels_is_left_alone(mean_loss: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "shifts", "labels", "examples"),
-    [
-        ({"labels": Tensor([[1, 2, -100], [-100, 3, 4]])}, False, 4, 2),
-        ({"labels": Tensor([[1, 2, -100], [-100, 3, 4]])}, True, 3, 2),
-        ({"labels": Tensor([[1, 2]]), "shift_labels": Tensor([[-100, 3]])}, True, 1, 1),
-        ({"labels": [1, 2]}, False, 0, 2),
-        ({"labels": None, "pixels": Tensor([[1], [2], [3]]), "scale": Tensor(1.0), "name": "four"}, False, 0, 3),
-        ({"pixels": Tensor([[1], [2]]), "masks": [1, 2, 3]}, False, 0, 0),
-        ({"pixels": Tensor([[1], [2]]), "masks": [1, 2]}, False, 0, 2),
-        ({}, False, 0, 0),
-    ],
-)
-def test_labels_and_examples_of_a_batch(mean_loss: Any, inputs: Any, shifts: bool, labels: int, examples: int) -> None:
-    trainer = SimpleNamespace(_loss_shifts_labels=shifts)
-
-    assert (mean_loss.count_labels(trainer, inputs), mean_loss.count_examples(inputs)) == (labels, examples)
-
-
-@pytest.mark.parametrize(
     ("fields", "steps", "number", "added"),
     [
         ({"current_gradient_accumulation_steps": 3}, 3, 1, True),
@@ -426,96 +310,6 @@ def test_labels_of_all_ranks_count_alike_where_the_trainer_says_so(
     mean_loss: Any, args: dict[str, Any], expected: bool
 ) -> None:
     assert mean_loss.averages(SimpleNamespace(args=SimpleNamespace(**args))) is expected
-
-
-NO_LABEL = Example((-100,) * 3, (1.0, 1.0, 1.0))
-
-
-@pytest.mark.parametrize(
-    ("inputs", "parts"),
-    [
-        (batch(ONE, TWO, THREE), [(6, 3), (1, 1), (5, 2)]),
-        (batch(ONE, TWO, THREE, FOUR), [(8, 4), (3, 2), (5, 2)]),
-        (batch(ONE), [(6, 2), (3, 1), (3, 1)]),
-        (batch(ONE, NO_LABEL), [(6, 4), (3, 2), (3, 2)]),
-        (batch(ONE, TWO, NO_LABEL, NO_LABEL), [(8, 8), (4, 4), (4, 4)]),
-        ({"pixels": [1, 2, 3, 4]}, [(0, 4), (0, 2), (0, 2)]),
-        ({"pixels": 1}, []),
-    ],
-)
-def test_a_batch_is_divided_by_its_labels(mean_loss: Any, inputs: Any, parts: list[tuple[int, int]]) -> None:
-    divided = mean_loss.divide(SimpleNamespace(), inputs)
-
-    assert [(part.labels, part.examples) for part in divided] == parts
-    if parts and "costs" in inputs:
-        assert [sum(count for _, count in cost(part.inputs)) for part in divided] == [count for count, _ in parts]
-
-
-@pytest.mark.parametrize(
-    ("losses", "kind"),
-    [
-        ((1.0, 6.0, 0.0), "labels"),  # of 1 and 5 labels, and 1 and 2 examples
-        ((1.019, 6.0, 0.0), "labels"),
-        ((1.022, 6.0, 0.0), "unknown"),
-        ((2.0, 6.0, 0.0), "examples"),
-        ((6.0, 6.0, 0.0), "sum"),
-        ((-6.0, -6.0, 0.0), "sum"),
-        ((1.0, 1.0, 0.012), "sum"),
-        ((1.0, 1.0, 0.03), "unknown"),
-        ((0.000001, 0.000006, 0.0), "labels"),
-        ((0.0000009, 0.0000054, 0.0), "unknown"),
-        ((1.0, 1.0, 1.0), "labels"),
-        ((1.0, 1.05, 1.0), "labels"),  # 0.8 % from the mean by labels, 1.7 % from that by examples
-        ((1.0, 1.03, 0.99), "labels"),
-        ((1.0, 1.02, 0.993), "labels"),
-    ],
-)
-@pytest.mark.parametrize("of_another", [None, "labels", "inf"])
-def test_what_a_loss_is_of_its_parts_on_all_ranks(
-    mean_loss: Any, losses: tuple[float, ...], kind: str, of_another: str | None
-) -> None:
-    """Another rank has found that it is no mean by labels, or no number."""
-    parts = [mean_loss.Batch(None, 6, 3), mean_loss.Batch(None, 1, 1), mean_loss.Batch(None, 5, 2)]
-    distributed: Any = ModuleType("torch.distributed")
-    others = {"labels": [0.0, 1.0, 0.0], "inf": [math.inf] * 3, None: [0.0] * 3}[of_another]
-
-    def reduce(known: Tensor, op: Callable[..., float]) -> None:
-        known.values = [op(*pair) for pair in zip(known.values, others, strict=True)]
-
-    vars(distributed).update(all_reduce=reduce, ReduceOp=SimpleNamespace(MAX=max), is_available=lambda: True,
-                             is_initialized=lambda: True)  # fmt: skip
-    with mock.patch.dict(sys.modules, {"torch.distributed": distributed}):
-        told = mean_loss.tell(lambda part, _: losses[parts.index(part)], parts, False)
-
-    assert of_another is not None or told == kind
-    assert of_another != "labels" or told != "labels"
-    assert of_another != "inf" or told == "unknown"
-
-
-@pytest.mark.parametrize(
-    ("sums", "means", "curve", "error"),
-    [
-        ((6.0, 2.0, 4.0), (3.0, 2.0, 4.0), 0.0, 0.0),
-        ((6.0, 2.0, 3.0), (3.0, 2.0, 4.0), 0.0, 1 / 9),
-        ((6.0, 2.0, 4.0), (3.0, 2.0, 5.0), 0.0, 0.05 / 9),  # a tenth of what it is apart: a router's mean is rough
-        ((6.0, 2.0, 4.0), (3.0, 2.0, 4.0), 1.0, 0.875 / 9.5),
-        ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, 0.0),
-    ],
-)
-def test_a_sum_that_is_divided_and_a_mean_beside_it(
-    mean_loss: Any, sums: tuple[float, ...], means: tuple[float, ...], curve: float, error: float
-) -> None:
-    """curve: of what is divided by the square of the number."""
-    parts = [mean_loss.Batch(None, 0, number) for number in range(3)]
-
-    def lose(part: Any, factor: float) -> float:
-        return float(sums[part.examples] / factor + means[part.examples] + curve * (not part.examples) / factor**2)
-
-    if curve:
-        assert mean_loss.compare_mixed(lose, parts) > 0.02
-    else:
-        assert mean_loss.compare_mixed(lose, parts) == pytest.approx(error)
-    assert mean_loss.compare_mixed(lose, []) == math.inf
 
 
 @pytest.mark.parametrize(
