@@ -174,3 +174,9 @@ def test_a_name_without_its_host_in_an_earlier_index_is_the_same_name() -> None:
     written = write_index([(b"{}", AMD64)], ["multinode:x"], json.dumps({"manifests": before}).encode())
 
     assert [entry["digest"] for entry in json.loads(written)["manifests"]] == [names[2], digest(b"{}")]
+
+
+def test_a_document_has_one_text_whatever_the_order_of_its_names() -> None:
+    values = {"b": [1, {"d": "\u00e9", "c": None}], "a": {}}
+
+    assert encode(values) == b'{"a":{},"b":[1,{"c":null,"d":"\\u00e9"}]}'

@@ -12,6 +12,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from importlib.machinery import PathFinder, SourceFileLoader
@@ -34,7 +35,7 @@ from multinode_image.hooks.ends import ending
 from multinode_image.hooks.job.one_job import ELASTIC, Fault
 from multinode_image.hooks.job.reason import FILE, read_reason
 from multinode_image.hooks.job.word import WORD
-from multinode_image.settings import TRAINING
+from multinode_image.settings import BEGAN, TRAINING
 
 NAME = "watched_by_us"
 TEXT = "import threading\nTIMES = 1\nclass Here: pass\n"
@@ -356,3 +357,41 @@ def test_a_rank_that_was_ended_leaves_word_and_no_process_that_it_has_started(le
     assert path.exists() == leaves
     if leaves:
         assert read_reason(SimpleNamespace(message=json.loads(path.read_text())["message"])) == fault
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, {"NODE_RANK": None, TRAINING: None}),
+        ({"GROUP_RANK": "1", "RANK": "2"}, {"NODE_RANK": "1", TRAINING: "here"}),
+        ({"GROUP_RANK": "1", "NODE_RANK": "3", "RANK": "0", TRAINING: "7"}, {"NODE_RANK": "3", TRAINING: "7"}),
+        ({"RANK": "0", TRAINING: "on"}, {"NODE_RANK": None, TRAINING: "here"}),
+        ({TRAINING: "on", BEGAN: "5"}, {TRAINING: "on", BEGAN: "5"}),
+    ],
+)
+def test_a_process_begins_with_what_ranks_and_hooks_read(
+    environ: dict[str, str], expected: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, hidden = list[object](), list[object]()
+    for name in ("GROUP_RANK", "NODE_RANK", "RANK", TRAINING, BEGAN):
+        monkeypatch.setenv(name, "")  # so that what is set here is gone afterwards
+        monkeypatch.delenv(name)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(at_exit, "reserve_files", lambda: done.append("files"))
+    monkeypatch.setattr(at_exit, "watch_status", lambda: done.append("status"))
+    monkeypatch.setattr(at_start, "take_warnings", lambda: done.append("warnings"))
+    monkeypatch.setattr(at_start.atexit, "register", lambda *given: done.append(given))  # type: ignore[attr-defined]
+    monkeypatch.setattr(at_start.warnings, "filterwarnings", lambda *given: hidden.append(given))  # type: ignore[attr-defined]
+    theirs = [*sys.meta_path]
+    monkeypatch.setattr(sys, "meta_path", [*theirs])
+    monkeypatch.setattr(time, "time_ns", lambda: 12)
+
+    at_start.main()
+
+    assert done == ["files", (end, sys.modules, os.environ), "status", "warnings"]
+    assert isinstance(sys.meta_path[0], Finder) and sys.meta_path[1:] == theirs
+    wanted = {BEGAN: "12", **expected}
+    here = {name: str(os.getpid()) if value == "here" else value for name, value in wanted.items()}
+    assert {name: os.environ.get(name) for name in here} == here
+    assert len(hidden) == (environ.get("RANK", "0") != "0")

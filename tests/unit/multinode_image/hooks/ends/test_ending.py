@@ -351,3 +351,133 @@ def test_rank_0_without_an_agent_says_what_it_does_not_know_of_the_others(
     )
     assert ending.describe_others(distributed, 0.05) == said
     assert ended is None or store[f"{PREFIX}/{board.ENDED}"] == ended + 1
+
+
+class Kind:
+    """torchrun's agent, as a class that is changed when it is imported."""
+
+    def __init__(self, store: Store, restarts: int = 0) -> None:
+        self._store, self._remaining_restarts, self.log = store, restarts, list[Any]()
+
+    def _rendezvous(self, group: Any) -> str:
+        self.log.append("met")
+        return "met"
+
+    def _restart_workers(self, group: Any) -> str:
+        self.log.append(("restarted", dict(self._store)))
+        return "restarted"
+
+    def _exit_barrier(self) -> None:
+        raise AssertionError("torch's own waits for any end")
+
+    def _invoke_run(self, role: str) -> Any:
+        return SimpleNamespace(is_failed=lambda: False)
+
+    def run(self, role: str) -> str:
+        if role == "told":
+            raise Told
+        return role
+
+
+class Told(Exception):
+    """What a signal raises in an agent."""
+
+    sigval = 10
+
+
+@pytest.fixture
+def agents(monkeypatch: pytest.MonkeyPatch) -> type[Kind]:
+    kind = type("Kind", (Kind,), dict(vars(Kind)))
+    ending.watch_agents(SimpleNamespace(SimpleElasticAgent=kind, SignalException=Told))
+    monkeypatch.setattr(ending, "MET", [])
+    monkeypatch.delenv(ending.START, raising=False)
+    return kind
+
+
+@pytest.mark.parametrize(
+    ("backend", "nodes", "left", "attempt", "is_watched"),
+    [("static", 2, [], 1, True), ("static", 2, [1], 2, True), ("static", 1, [], 1, False), ("c10d", 2, [1], 0, True)],
+)
+def test_nodes_that_have_met_agree_on_the_start_of_their_ranks(
+    agents: type[Kind], backend: str, nodes: int, left: list[int], attempt: int, is_watched: bool
+) -> None:
+    store = Store()
+    for start in left:
+        Board(store, 0, 2, start).say(board.RESTARTS)
+    agent = agents(store, restarts=2)
+    group = group_of(backend)
+    group.spec.max_restarts, group.group_world_size, group.group_rank = 3, nodes, 1
+    assert ending.is_static(group) is (backend == "static")
+
+    assert agent._rendezvous(group) == "met" and agent.log == ["met"]
+
+    watched = vars(agent)["_multinode"]
+    assert (ending.MET, os.environ.pop(ending.START), watched is not None) == ([nodes], str(attempt), is_watched)
+    assert agent._remaining_restarts == (3 - attempt if backend == "static" else 2)
+    if watched:
+        assert (watched.number, watched.count) == (1, nodes)
+    agent._rendezvous(group)
+    os.environ.pop(ending.START)
+    assert not watched or watched.closed
+    ending.close(agent)
+
+
+def test_a_group_of_another_release_is_let_alone(agents: type[Kind]) -> None:
+    agent = agents(Store())
+    assert agent._rendezvous(SimpleNamespace(group_world_size=2)) == "met"
+    assert vars(agent)["_multinode"] is None and ending.START not in os.environ
+
+
+def test_others_are_told_before_ranks_start_again(agents: type[Kind]) -> None:
+    agent, store = agents(Store()), Store()
+    assert agent._restart_workers(GROUP) == "restarted" and agent.log == [("restarted", {})]
+    agent._store = store
+    vars(agent)["_multinode"] = Board(store, 0, 2, 0)
+    agent._restart_workers(GROUP)
+    assert any(board.RESTARTS in key for key in agent.log[-1][1])
+
+
+def test_a_signal_is_told_the_others_as_what_has_ended_the_node(
+    agents: type[Kind], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, lingered = list[Any](), list[Any]()
+    monkeypatch.setattr(ending, "tell_failure", lambda _, failure: told.append(failure))
+    monkeypatch.setattr(ending, "linger", lingered.append)
+
+    def run(*_: Any) -> Any:
+        raise Told
+
+    agent = Agent(Store(), 0)
+    with pytest.raises(Told):
+        run_to_the_end(run, Told)(agent)
+    assert told == [{"code": 138}] and lingered == []
+    other = agents(Store())
+    assert other.run("well") == "well" and lingered == []
+    with pytest.raises(Told):
+        other.run("told")
+    assert lingered == [other]
+
+
+@pytest.mark.parametrize(
+    ("number", "record", "said"),
+    [
+        (
+            0,
+            {"code": 3, "rank": 5, "host": "pod1"},
+            "rank 5 on node 1 (pod1) failed first, with code 3; the log of that",
+        ),
+        (1, {"code": -9, "rank": 5, "host": "pod1"}, "rank 5 on node 1 (pod1) failed first, with signal 9 (SIGKILL)"),
+        (1, {"code": -99, "rank": 5}, "rank 5 on node 1 () failed first, with signal 99 (99)"),
+        (0, {"code": 143, "host": "pod1"}, "node 1 (pod1) was told to end, by signal 15"),
+        (0, {"waits": "rank 0 waits"}, "the job has failed: rank 0 waits"),
+    ],
+)
+def test_the_first_failure_is_said_in_words(number: int, record: dict[str, Any], said: str) -> None:
+    known = Board(Store(), number, 2, 0)
+    known.closed = True
+    known.failed = {1: {"order": 1, **record}}
+
+    text = describe_failure(known)
+
+    assert said in text and text.endswith("; the log of that node says why") is (number == 0 and "rank" in record)
+    assert [ending.name_nodes(nodes) for nodes in ([1], [0, 2])] == ["node 1", "nodes 0, 2"]
