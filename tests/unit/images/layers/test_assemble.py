@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from images.base.base import Base
+from images.compiling import bytecode
 from images.content import Content
 from images.layers import assemble, trim
 from images.layers.assemble import Draft, Ingredients
@@ -168,3 +170,41 @@ def test_an_extra_is_written_again_when_its_inputs_change(tmp_path: Path) -> Non
     reused = [write(parts, tmp_path / "store", [Draft("x", inputs, fill)])["x"].reused for inputs in ([1], [1], [2])]
 
     assert reused == [False, True, False]
+
+
+@pytest.mark.parametrize(("jobs", "at_once"), [(1, 1), (2, 1), (4, 3)])
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_the_largest_wheel_is_compiled_first_until_the_base_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, at_once: int, left: int
+) -> None:
+    """One processor makes the base; with `left` wheels compiled it is there."""
+    making, compiled, asked = Future[Base](), list[str](), list[int]()
+    if not left:
+        making.set_result(base(SYSTEM, made=True))
+
+    def compile_jobs(_: object, wanted: list[object], compiler: object) -> None:
+        compiled.append(str(wanted[0]))
+        if len(compiled) == left:
+            making.set_result(base(SYSTEM, made=True))
+
+    def run(_: object, __: str, tasks: list[Callable[[], None]], count: int) -> None:
+        asked.append(count)
+        for task in tasks:
+            task()
+
+    monkeypatch.setattr(bytecode, "wheel_job", lambda wheel, site, omitted: f"{wheel.project} {site} {omitted}")
+    monkeypatch.setattr(bytecode, "compile_jobs", compile_jobs)
+    monkeypatch.setattr(assemble, "side_by_side", run)
+    wheels = list[Wheel]()
+    for project, size in (("small", 1), ("large", 9), ("middle", 5)):
+        (tmp_path / project).write_bytes(b"x" * size)
+        wheels.append(Wheel(project, "1", "0" * 64, tmp_path / project))
+    python: Any = SimpleNamespace(site=SimpleNamespace(directory="site"))
+    context = locks.context(Store(tmp_path / "store"), None, {})
+    context = replace(context, settings=replace(context.settings, jobs=jobs))
+    omitted: Any = {wheel.project: f"not {wheel.project}" for wheel in wheels}
+
+    assemble.compile_beside(making, python, wheels, omitted, context)
+
+    assert asked == [at_once]
+    assert compiled == [f"{project} site not {project}" for project in ("large", "middle", "small")][:left]
