@@ -345,3 +345,17 @@ def test_what_was_chosen_counts_where_every_index_has_answered(
         assert named == without
     wider = [replace(sources, extra=(*sources.extra, TORCH_INDEX))] * (len(answers) == 2)
     assert asked == [sources, *wider][: len(asked)]
+
+
+def test_of_several_pages_that_do_not_answer_the_first_by_name_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = "fedcba"
+    rows = [{"name": name, "version": "1", "wheels": [{"url": f"{ONE}/{name}-1-py3-none-any.whl",
+             "hashes": {"sha256": "0"}}]} for name in names]  # fmt: skip
+    chosen = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": rows})
+    monkeypatch.setattr(uv, "ask", lambda *_: uv.UvAnswer("", chosen, ()))
+    context = locks.context(Store(tmp_path), TWO_INDEXES, {})
+
+    with answered(lambda _: Reply(500)), pytest.raises(WorldFault, match=f"{ONE}/a/"):
+        uv.ask_sources(NEWEST, TWO_INDEXES, context, ())
