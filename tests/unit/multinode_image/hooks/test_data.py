@@ -337,3 +337,27 @@ def test_other_batches_are_not_looked_at(training: bool, ranks: int, world: Worl
         trained(Tensor(os.urandom(8)))
 
     assert world.sent == []
+
+
+@pytest.mark.parametrize(
+    ("others", "rank", "ends", "said"),
+    [
+        ({1: [16, 2]}, "0", "", ""),
+        ({1: [16, 3]}, "0", "", ""),  # other batches of as many rows are meant
+        ({1: [17, 2]}, "0", "", "16 on rank 0 and 17 on rank 1, at a.py:1"),
+        ({1: [17, 2]}, "2", "", ""),
+        ({1: [17, 2], 2: [1800, 3]}, "0", "16 on rank 0 and 1,800 on rank 2, at a.py:1", ""),
+        ({1: [15, 1], 2: [18, 2]}, "3", "16 on rank 3 and 15 on rank 1, at a.py:1", ""),
+    ],
+)
+def test_a_rank_with_other_batches_ends_the_job_and_one_with_other_rows_is_said(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], others: dict[int, list[int]],
+    rank: str, ends: str, said: str,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("RANK", rank)
+
+    same_data.judge_rows([16, 2], "a.py:1", others)
+
+    assert [fault.value for fault in world.ended] == [ends] * bool(ends)
+    err = capsys.readouterr().err
+    assert said in err and bool(err) is bool(said)

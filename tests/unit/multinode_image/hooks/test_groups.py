@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import socket
 import struct
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from multinode_image.hooks.groups import interface
+from multinode_image.hooks.groups import group_of_one, interface
 from multinode_image.hooks.groups.ddp_timeout import watch_arguments, watch_groups
 from multinode_image.hooks.groups.group_of_one import PLACE, find_missing
 from multinode_image.hooks.groups.interface import choose, list_interfaces, list_sockets, watch_rendezvous
@@ -186,3 +187,34 @@ def test_it_is_looked_at_once_the_ranks_have_met(monkeypatch: pytest.MonkeyPatch
 
     assert [*module.rendezvous("env://")] == [("store", 0, 2)]
     assert order == ["meet by env://", "look", "end"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_only_rank_is_lent_its_place_while_it_meets(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    for name in (*PLACE, SIZE):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("MASTER_PORT", "7")
+    monkeypatch.setenv(SIZE, "1")
+    seen = list[Any]()
+
+    def meet(url: str, timeout: int) -> Any:
+        seen.append({name: os.environ.get(name) for name in PLACE})
+        if fails:
+            raise ZeroDivisionError
+        yield url, timeout
+        yield "later"
+
+    module = SimpleNamespace(_rendezvous_handlers={"env": meet})
+    group_of_one.serve_alone(module)
+    meeting = module._rendezvous_handlers["env"]("env://", timeout=3)
+
+    if fails:
+        with pytest.raises(ZeroDivisionError):
+            next(meeting)
+    else:
+        assert next(meeting) == ("env://", 3)
+        assert {name: os.environ.get(name) for name in PLACE} == {**dict.fromkeys(PLACE), "MASTER_PORT": "7"}
+        assert [*meeting] == ["later"]
+    assert seen == [{**PLACE, "MASTER_PORT": "7"}]
+    assert {name: os.environ.get(name) for name in PLACE} == {**dict.fromkeys(PLACE), "MASTER_PORT": "7"}

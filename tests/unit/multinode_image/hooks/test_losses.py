@@ -143,3 +143,78 @@ def test_a_sum_that_is_divided_and_a_mean_beside_it(
     else:
         assert mean_loss.compare_mixed(lose, parts) == pytest.approx(error)
     assert mean_loss.compare_mixed(lose, []) == math.inf
+
+
+# The loss of routers, over all ranks.
+
+
+class Loss(float):
+    """A loss with gradients: what it is, and what of it has gradients."""
+
+    def __new__(cls, value: float, grad: float) -> Loss:
+        made = super().__new__(cls, value)
+        made.grad = grad
+        return made
+
+    grad: float
+
+    def detach(self) -> Loss:
+        return Loss(float(self), 0.0)
+
+    def __sub__(self, other: Any) -> Loss:
+        return Loss(float(self) - float(other), self.grad - other.grad)
+
+    def __add__(self, other: Any) -> Loss:
+        return Loss(float(self) + float(other), self.grad + other.grad)
+
+    def __rmul__(self, by: Any) -> Loss:
+        return Loss(float(self) * by, self.grad * by)
+
+
+@pytest.fixture
+def router_loss(mean_loss: Any) -> Any:
+    return sys.modules["multinode_image.hooks.step.router_loss"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "has_grad", "logits", "more", "shared"),
+    [
+        (3, True, ("a", "b"), {}, True), (1, True, ("a", "b"), {}, False), (3, False, ("a", "b"), {}, False),
+        (3, True, None, {}, False), (3, True, ("a",), {"weight": 1}, False), (None, True, ("a",), {}, False),
+    ],
+)  # fmt: skip
+def test_a_loss_of_routers_is_that_of_all_ranks_with_the_gradients_of_each_times_ranks(
+    router_loss: Any, torch: Torch, monkeypatch: pytest.MonkeyPatch, ranks: int | None, has_grad: bool, logits: Any,
+    more: dict[str, int], shared: bool,
+) -> None:  # fmt: skip
+    asked = list[Any]()
+
+    def load_balancing_loss_func(*given: Any, **options: Any) -> Loss:
+        asked.append((given, options))
+        return Loss(2.0, 0.5)
+
+    distributed: Any = ModuleType("torch.distributed")
+    vars(distributed).update(is_initialized=lambda: ranks is not None, get_world_size=lambda: ranks)
+    monkeypatch.setitem(sys.modules, "torch.distributed", distributed)
+    monkeypatch.setattr(router_loss, "collect", lambda module, *given: ("all", *given[1:]))
+    torch.has_grad = has_grad
+
+    loss = router_loss.share(load_balancing_loss_func)(logits, 8, 4, "mask", **more)
+
+    assert asked == [(("all" if shared else logits, 8, 4, "mask"), more)]
+    assert (float(loss), loss.grad) == (2.0, 1.5 if shared else 0.5)
+
+
+def test_routers_of_a_model_are_shared_once(router_loss: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("modeling_made_up")
+    vars(module)["load_balancing_loss_func"] = lambda *_: None
+    monkeypatch.setitem(sys.modules, "modeling_made_up", module)
+    part = type("Part", (), {"__module__": "modeling_made_up"})()
+    plain = type("Part", (), {"__module__": __name__})()
+
+    assert not router_loss.share_routers(SimpleNamespace(modules=lambda: [plain]))
+    models = SimpleNamespace(modules=lambda: [plain, part])
+    assert router_loss.share_routers(models)
+    shared = module.load_balancing_loss_func
+    assert hasattr(shared, "__wrapped__") and router_loss.share_routers(models)
+    assert module.load_balancing_loss_func is shared
