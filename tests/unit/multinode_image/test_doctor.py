@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 
 from multinode_image import timeouts
+from multinode_image.commands import doctor as module
 from multinode_image.commands.doctor import (
     OK,
     WARNING,
     WRONG,
+    Finding,
     Probe,
     View,
     decide_training,
@@ -32,6 +36,7 @@ from multinode_image.machine.image import TORCH_INDEX, WITHOUT_HOME, Stack
 from multinode_image.machine.limits import Disk, Limits
 from multinode_image.settings import Prepared
 from multinode_image.tasks.command import DOCTOR, Command
+from multinode_image.tasks.defaults import OUTPUT
 from multinode_image.world.model import World
 from tests.support.starts import make_facts, place
 
@@ -195,3 +200,68 @@ def test_a_refused_training_is_reported_where_one_was_meant(launcher: str, repor
     plan, refusal = decide_training(Command(DOCTOR, "doctor", []), decide)
 
     assert plan.world.launcher == launcher and (refusal is not None) is reported
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+@pytest.mark.parametrize(("states", "code"), [([OK, WARNING], 0), ([OK, WRONG, WARNING], 1)])
+def test_doctor_ends_with_an_error_where_something_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], states: list[str], code: int
+) -> None:
+    findings = {f"check{number}": Finding("value", state, "remedy") for number, state in enumerate(states)}
+    monkeypatch.setattr(module, "read_view", lambda *given: given)
+    monkeypatch.setattr(module, "examine", lambda given: findings if given == (PLAN, None) else {})
+
+    assert doctor(Command(DOCTOR, "doctor", words), lambda _: PLAN) == code
+    out = capsys.readouterr().out
+    assert (out.startswith("{") and json.loads(out)["healthy"] is (code == 0)) if words else "check1" in out
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(7, 7), (resource.RLIM_INFINITY, None)])
+def test_a_limit_of_a_user_may_be_none(monkeypatch: pytest.MonkeyPatch, limit: int, expected: int | None) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limit, 99) if kind == resource.RLIMIT_NOFILE else None)
+
+    assert module.read_user_limit(resource.RLIMIT_NOFILE) == expected
+
+
+@pytest.mark.parametrize(
+    ("writable", "known", "asked", "room"),
+    [(False, True, [], None), (True, True, ["/here"], Disk("/here/a/b", 5, 6)),
+     (True, False, ["/here"], Disk("/here/a/b", module.CHECKPOINT, module.CHECKPOINT))],
+)  # fmt: skip
+def test_the_room_of_a_directory_is_that_where_it_would_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool, known: bool, asked: list[str], room: Disk | None
+) -> None:
+    looked = list[str]()
+
+    def find(path: str) -> Disk | None:
+        looked.append(path)
+        return Disk(path, 5, 6) if known else None
+
+    monkeypatch.setattr(module, "can_write", lambda _: writable)
+    monkeypatch.setattr(module, "find_disk", find)
+    (tmp_path / "here").mkdir()
+
+    found = module.measure_room(f"{tmp_path}/here/a/b")
+
+    assert looked == [f"{tmp_path}{path}" for path in asked]
+    assert found == (room and room._replace(path=f"{tmp_path}{room.path}"))
+
+
+def test_a_view_has_what_a_training_would_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = PLAN.facts.root
+    files = {f"{root}/constraints.txt": "six==1.17.0\nNumpy==2.*\nno pin\n", f"{root}/components.json": None}
+    facts = replace(PLAN.facts, files=files.get)
+    monkeypatch.setattr(module, "run_probe", lambda argv, _: Probe(path=(argv[-1],)))
+    monkeypatch.setattr(module, "read_installed", lambda path: {"six": path})
+    monkeypatch.setattr(module, "list_directory", lambda _: ["eth0"])
+    monkeypatch.setattr(module, "measure_room", lambda path: path)
+    monkeypatch.setattr(module, "find_closed", lambda places, _: ["/closed"])
+    monkeypatch.setattr(module, "read_user_limit", lambda kind: 30 + kind)
+    monkeypatch.setattr(module, "read_process_limit", lambda _: None)
+
+    view = module.read_view(replace(PLAN, facts=facts), None)
+
+    assert view.locked == {"six": "1.17.0", "numpy": "2.*"}
+    assert view.installed == {"six": (PLAN.facts.stack.backend,)} and view.interfaces == {"eth0": "unknown"}
+    assert (view.processes, view.files) == (30 + resource.RLIMIT_NPROC, 30 + resource.RLIMIT_NOFILE)
+    assert {OUTPUT, "/closed"} <= view.directories.keys() and "" not in view.directories
