@@ -294,7 +294,7 @@ NOTHING = uv.UvAnswer(SAID, None, ("thing",))
 
 
 def has_thing(host: str) -> uv.UvAnswer:
-    return uv.UvAnswer("", found("thing", "1.0", host), ("thing", "other"))
+    return uv.UvAnswer("", resolved("thing", "1.0", host), ("thing", "other"))
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_the_code_of_a_job_is_that_of_its_first_rank_or_of_a_signal(
     monkeypatch.setattr(launch, "offer_place", lambda environ: environ.update({WORD: "here"}))
     monkeypatch.setattr(launch, "take_last_line", lambda environ: ["trained"] if environ[WORD] == "here" else [])
     monkeypatch.setattr(launch, "subprocess", SimpleNamespace(Popen=Hydra(code, signals, handlers, log)))
-    environ = {"A": "1", WORD: "of another job", launch.HYDRA_S_OWN[0]: "x"}
+    environ = {"A": "1", WORD: "of another job", launch.OF_HYDRA[0]: "x"}
 
     assert launch.run_hydra(["mpiexec"], environ) == expected
     assert log == [(["mpiexec"], {"A": "1", WORD: "here", SUPERVISED: "1"}), *done, ("timer", 0)]

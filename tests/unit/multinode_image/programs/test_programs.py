@@ -378,7 +378,7 @@ def test_what_ranks_send_is_hidden_as_long_as_they_compute(seconds: float, laten
 
     Times are parts of a backward pass; a message of each layer, and of the rest, takes two latencies of two ranks.
     """
-    model, backward = scaling.Model(2.0, 2, 0, 0), 3.0 * scaling.BACKWARD
+    model, backward = scaling.Shape(2.0, 2, 0, 0), 3.0 * scaling.BACKWARD
     link = Link(4 / (seconds * backward) if seconds else 1e300, latency * backward / 2)
 
     step = scaling.estimate_step(scaling.Work(model, 3.0), scaling.SENT["off"], link, 2)
