@@ -18,8 +18,8 @@ class Role(Enum):
 
     RANK = "a training that is a rank of this world"
     AGENT = "our torchrun, which starts the ranks of this node"
-    TORCHRUN = "a typed torchrun, which does"
-    STARTER = "another program that starts ranks, of which nobody knows the number"
+    TORCHRUN = "a typed torchrun that has read its options, which does"
+    STARTER = "a program that starts ranks, of which nobody knows the number yet"
     MEMBER = "any other program in a process that a launcher has made a rank"
     PROGRAM = "one program that computes"
     ANY = "a program that may start any others, as a shell"
