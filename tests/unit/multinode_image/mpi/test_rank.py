@@ -30,7 +30,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waits
 
 
-@pytest.mark.parametrize(("age", "wait"), [(0.5, 1.5), (2.0, 0.0), (900.0, 0.0)])
+@pytest.mark.parametrize(("age", "wait"), [(0.25, 0.75), (1.0, 0.0), (900.0, 0.0)])
 def test_a_rank_that_fails_early_waits_until_all_nodes_have_started_theirs(
     age: float, wait: float, waits: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
