@@ -145,6 +145,8 @@ def test_a_fault_is_named_with_its_remedy(
         ({}, "processes", "no limit"),
         ({"processes": 4096, "files": 1024}, "files", "1024 open files"),
         (LAUNCHER, "launcher", "hosts of the hostfile"),
+        ({"interfaces": {"lo": "unknown", "eth0": "up"}}, "network", "lo unknown, eth0 up; ranks meet on"),
+        ({"interfaces": {}}, "network", "no interface; ranks meet on"),
     ],
 )
 def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None:

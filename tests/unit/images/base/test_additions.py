@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from images.base import additions
 from images.base.additions import PIECES
@@ -12,6 +15,8 @@ from images.base.base import Facts
 from images.debian.deb import Deb
 from images.host.errors import UserFault, WorldFault
 from images.layers.entrypoint_layer import UID, USER, with_user
+from images.oci.layer import Directories
+from images.oci.layer_writer import LayerWriter
 from images.store.store import Store
 from tests.support.base_facts import facts_of
 from tests.support.elf import library
@@ -136,3 +141,34 @@ def test_links_lead_to_what_the_base_has_elsewhere_and_replace_nothing() -> None
 )
 def test_a_user_is_added_only_where_uid_and_name_are_free(passwd: str, added: bool) -> None:
     assert with_user(passwd) == (f"{passwd}{USER}\n" if added else None)
+
+
+@pytest.mark.parametrize("has_directory", [True, False])
+def test_pieces_are_written_in_one_order_with_links_where_the_base_looks_elsewhere(
+    store: Store, has_directory: bool
+) -> None:
+    facts = facts_of(SYSTEM if has_directory else {"usr/bin/python3.10": b"", "usr/bin/python3": "python3.10"})
+    files = {f"{LIBRARY}/libb.so": b"b", "usr/bin/tini": b"tini", f"{LIBRARY}/liba.so": b"a"}
+
+    def write(given: dict[str, bytes]) -> tuple[bytes, dict[str, tuple[int, str]]]:
+        with store.temporary() as place:
+            with LayerWriter(place, Directories()) as layer:
+                additions.write_pieces(layer, given, facts)
+                layer.finish()
+            packed = place.read_bytes()
+        with tarfile.open(fileobj=io.BytesIO(zstandard.ZstdDecompressor().stream_reader(packed).read())) as tar:
+            return packed, {info.name: (info.mode, info.linkname) for info in tar if not info.isdir()}
+
+    packed, found = write(files)
+    assert packed == write(dict(sorted(files.items())))[0]
+    links = {f"usr/lib64/{name}": (0o777, f"/{LIBRARY}/{name}") for name in ("liba.so", "libb.so")}
+    assert found == {
+        f"{LIBRARY}/liba.so": (0o644, ""), f"{LIBRARY}/libb.so": (0o644, ""), "usr/bin/tini": (0o755, ""),
+        **({} if has_directory else links),
+    }  # fmt: skip
+
+
+def test_packages_of_pieces_are_named_once_and_in_order() -> None:
+    packages = additions.packages_of([*PIECES, *PIECES])
+
+    assert packages == additions.packages_of([*PIECES][::-1]) == tuple(sorted({*packages}))

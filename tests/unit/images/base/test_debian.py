@@ -6,7 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +18,7 @@ from images.debian.deb import Debian
 from images.dpkg import rootfs
 from images.host import process
 from images.host.errors import Fault, UserFault, WorldFault
-from images.oci.layer import Written
+from images.oci.layer import Layer, Written
 from images.platforms import AMD64, ARM64
 from images.store.blobs import sha256
 from images.store.store import Store
@@ -26,7 +26,8 @@ from tests.support import locks
 from tests.support.base_facts import facts_of
 from tests.support.stand_in import SYSTEM
 
-RECIPE = Debian("bookworm", ("tini",), "deb somewhere\n", (locks.TINI,))
+OTHER = replace(locks.TINI, package="apt", filename="apt.deb", sha256="2" * 64)
+RECIPE = Debian("bookworm", ("tini",), "deb somewhere\n", (locks.TINI, OTHER))
 CONTENT = Content(**{name: getattr(locks.lock(), name) for name in Content.__dataclass_fields__})
 
 
@@ -69,13 +70,21 @@ def test_a_base_is_made_once_of_the_same_packages(store: Store, monkeypatch: pyt
     assert again.layers[0].reused and again.layers[0].written == layer.written and len(other.orders) == 1
     [order] = other.orders
     assert (order["platform"], order["recipe"]["debs"], order["recipe"]["suite"]) == ("linux/amd64", [], "bookworm")
-    assert order["debs"] == [str(store.place(locks.TINI.sha256, locks.TINI.filename))]
+    assert order["debs"] == [str(store.place(deb.sha256, deb.filename)) for deb in (OTHER, locks.TINI)]
     make(store, other, monkeypatch, platform=ARM64)
     assert len(other.orders) == 2
     for lost in (layer.written.digest, made.modules):
         store.drop(store.place(lost))
         make(store, other, monkeypatch)
     assert len(other.orders) == 4
+
+
+def test_a_base_is_there_with_every_layer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make(store, Other(), monkeypatch)
+    lost = Layer("lost", replace(made.layers[0].written, digest="3" * 64), False)
+
+    assert made.is_in(store)
+    assert not replace(made, layers=(*made.layers, lost)).is_in(store)
 
 
 def test_a_base_with_another_python_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,6 +209,8 @@ def test_the_bytes_are_the_same_twice_and_in_any_order() -> None:
     other = document([*files, *components.of_debian(parse_paragraphs(turned), "debian-12"), *wheels[::-1]])
 
     assert first == again == other
+    alike = [components.archive("examples", "5.23.0", letter * 64) for letter in "cd"]  # of two one is kept
+    assert document(alike) == document(alike[::-1])
 
 
 def test_the_serial_number_follows_from_the_content() -> None:

@@ -135,6 +135,12 @@ def test_the_program_says_what_a_module_or_a_release_lacks(
     assert import_all.check(argument) == said
 
 
+def test_what_is_excused_and_not_there_is_named_in_order() -> None:
+    with pytest.raises(UserFault) as caught:
+        import_check.require_excused([*"fedcbaf"], [locks.artifact("c", "1.0")])
+    assert caught.value.value == "a, b, d, e, f"
+
+
 def test_what_is_excused_is_in_the_image() -> None:
     import_check.require_excused(["six"], [locks.artifact("six", "1.0")])
     with pytest.raises(UserFault, match=r"no package of that name goes into the image: kears"):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from multinode_image.errors import Refusal
+from multinode_image.results import shared
 from multinode_image.results.shared import make_shared, open_shared
 
 
@@ -86,3 +89,27 @@ def test_what_cannot_be_written_is_an_error_and_leaves_nothing(place: Path) -> N
         make_shared(str(place)).write("run.json", "text", 10**18)
 
     assert [path.name for path in place.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize(
+    ("fails", "is_ours"),
+    [(None, True), (errno.EAGAIN, False), (errno.EACCES, False), (errno.ENOLCK, None), ("silent", None)],
+)
+def test_a_lock_is_ours_another_s_or_none(
+    monkeypatch: pytest.MonkeyPatch, fails: int | str | None, is_ours: bool | None
+) -> None:
+    asked, released = list[tuple[int, int]](), threading.Event()
+
+    def lock(opened: int, how: int) -> None:
+        asked.append((opened, how))
+        if fails == "silent":
+            released.wait(10)
+        elif isinstance(fails, int):
+            raise OSError(fails, "no")
+
+    monkeypatch.setattr(fcntl, "lockf", lock)
+    monkeypatch.setattr(shared, "SILENT", 0.01 if fails == "silent" else 10)
+
+    assert shared.try_lock(7) is is_ours
+    released.set()
+    assert asked == [(7, fcntl.LOCK_EX | fcntl.LOCK_NB)]
