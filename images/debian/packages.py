@@ -116,7 +116,7 @@ class Question(NamedTuple):
         return [self.suite, str(self.platform), self.names, self.alone]
 
     def answer(self, universe: Universe) -> list[Paragraph]:
-        """Choose the packages, or raise Unsolvable."""
+        """Choose the packages, in the order of their names, or raise Unsolvable."""
         if self.alone:
             chosen = {row["Package"]: row for row in map(universe.named, self.names)}
             return [chosen[name] for name in sorted(chosen)]
@@ -268,7 +268,7 @@ def _as_rows(question: Question, indexes: Sequence[Index]) -> list[Any]:
     except (Unsolvable, ValueError) as error:
         remedy = "other packages in the row of this base in images/versions.toml, or run it again later"
         raise WorldFault("Debian's packages do not go together", f"{question.suite}: {error}", remedy) from error
-    return [[asdict(one), row.suite, quote(row["Filename"])] for one, row in sorted(chosen.items())]
+    return [[asdict(one), row.suite, quote(row["Filename"])] for one, row in chosen.items()]
 
 
 def _deb_of_row(row: Paragraph) -> Deb:

@@ -62,10 +62,11 @@ def test_an_entry_goes_through_the_links_of_lower_layers() -> None:
 
 
 def test_links_are_followed_from_where_they_are() -> None:
-    merged = tree({"etc/a": "../usr/a", "usr/a": "b", "usr/b": b"text", "c": "/etc/a", "up": "../../usr/b"})
+    merged = tree({"etc/a": "../usr/a", "usr/a": "b", "usr/b": b"text", "c": "/etc/a", "up": "../../usr/b", "d": "usr"})
 
     assert [merged.text(path) for path in ("etc/a", "c", "up")] == ["text"] * 3
-    assert merged.find("c", follow=False) is not None
+    itself, below = merged.find("c", follow=False), merged.find("d/a", follow=False)
+    assert itself and below and (itself[0], below[0], below[1].target) == ("c", "usr/a", "b")
     assert merged.directory("etc/a") is None
 
 
