@@ -159,10 +159,10 @@ def test_pieces_are_written_in_one_order_with_links_where_the_base_looks_elsewhe
         with tarfile.open(fileobj=io.BytesIO(zstandard.ZstdDecompressor().stream_reader(packed).read())) as tar:
             return packed, {info.name: (info.mode, info.linkname) for info in tar if not info.isdir()}
 
-    packed, found = write(files)
+    packed, entries = write(files)
     assert packed == write(dict(sorted(files.items())))[0]
     links = {f"usr/lib64/{name}": (0o777, f"/{LIBRARY}/{name}") for name in ("liba.so", "libb.so")}
-    assert found == {
+    assert entries == {
         f"{LIBRARY}/liba.so": (0o644, ""), f"{LIBRARY}/libb.so": (0o644, ""), "usr/bin/tini": (0o755, ""),
         **({} if has_directory else links),
     }  # fmt: skip

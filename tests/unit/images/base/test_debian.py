@@ -80,11 +80,11 @@ def test_a_base_is_made_once_of_the_same_packages(store: Store, monkeypatch: pyt
 
 
 def test_a_base_is_there_with_every_layer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = make(store, Other(), monkeypatch)
-    lost = Layer("lost", replace(made.layers[0].written, digest="3" * 64), False)
+    debian_base = make(store, Other(), monkeypatch)
+    lost = Layer("lost", replace(debian_base.layers[0].written, digest="3" * 64), False)
 
-    assert made.is_in(store)
-    assert not replace(made, layers=(*made.layers, lost)).is_in(store)
+    assert debian_base.is_in(store)
+    assert not replace(debian_base, layers=(*debian_base.layers, lost)).is_in(store)
 
 
 def test_a_base_with_another_python_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,9 +81,9 @@ def test_a_folder_keeps_its_content_when_a_layer_names_it_again() -> None:
 
 
 def test_names_are_in_order_and_those_of_no_directory_are_none() -> None:
-    made = tree({f"a/{name}": b"" for name in "cab"}, {"a/aa": b""})
+    merged = tree({f"a/{name}": b"" for name in "cab"}, {"a/aa": b""})
 
-    assert (made.names("a"), made.names("b")) == (("a", "aa", "b", "c"), ())
+    assert (merged.names("a"), merged.names("b")) == (("a", "aa", "b", "c"), ())
 
 
 def test_a_file_takes_the_place_of_a_directory() -> None:
