@@ -30,8 +30,8 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # What hydra ends with when it has lost a node; no rank may end so.
 LOST = 255
 # Hydra ends so, too, if it is told to end before each node has started its ranks, and nothing says when that is. A rank
-# that fails sooner after its own start waits until then, in seconds: no rank has met another by that time, so none fails
-# because another one has.
+# that fails earlier than so many seconds after its own start waits until then. No rank has met another by that time, so
+# none fails because another one has.
 STARTED, BEGAN = 1.0, time.monotonic()
 
 
