@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import torch.distributed as dist
 from torch.amp import autocast_mode
 from torch.nn.parallel import DistributedDataParallel, distributed
 
+from multinode_image.hooks.model import one_model
 from multinode_image.hooks.step import gradients, mean_loss
 
 
@@ -122,6 +124,22 @@ def test_a_pass_is_looked_at_once_somebody_asks_and_ends_however_it_ends(seen: g
 
     assert [call[0] for call in origins.mock_calls] == ["begin", "end", "begin", "end"]
     assert not seen.entered
+
+
+@pytest.mark.parametrize(("inside", "wrapped"), [((), False), ((0,), False), ((0, 1), True)])
+def test_an_optimizer_is_wrapped_where_all_that_it_trains_is(
+    inside: tuple[int, ...], wrapped: bool, seen: gradients.Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_model, "WRAPPED", weakref.WeakSet())
+    one_model.watch_parallel(distributed)
+    layers = [torch.nn.Linear(2, 1, bias=False) for _ in range(2)]
+    optimizer = torch.optim.SGD([layer.weight for layer in layers])
+    parallel = [DistributedDataParallel(layers[place]) for place in inside]
+
+    training = one_model.begin(one_model.State({}), optimizer, "SGD", lambda owner: owner.param_groups[0]["params"])
+
+    assert (training.wrapped, training.name) == (wrapped, "SGD of 2 parameters")
+    assert {*one_model.WRAPPED} == {*parallel}
 
 
 def labels(*numbers: int) -> torch.Tensor:

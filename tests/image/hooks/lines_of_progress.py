@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -113,6 +114,17 @@ def test_advice_is_given_once_and_not_of_the_first_steps(tmp_path: Path, capsys:
 
 def test_nothing_is_measured_that_nobody_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     show(tmp_path, 2, waits=1.0, is_world_process_zero=False)
+
+    assert read_lines(capsys) == []
+
+
+def test_a_bar_that_is_turned_off_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = transformers.trainer_callback
+    monkeypatch.setattr(module, "tqdm", functools.partial(module.tqdm, disable=True))  # as TQDM_DISABLE=1 does
+
+    show(tmp_path, 2, waits=1.0)
 
     assert read_lines(capsys) == []
 

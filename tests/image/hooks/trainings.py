@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from unittest import mock
 
@@ -14,7 +15,7 @@ import pytest
 import torch
 import transformers
 from torch import nn
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 
 from multinode_image.hooks.step.gradients import SEEN
 from multinode_image.hooks.trainer import best_model, kept_state, last_checkpoint, speed
@@ -126,6 +127,16 @@ def test_a_handler_of_the_script_s_own_stays(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGTERM) == told
 
 
+def test_a_trainer_in_another_thread_leaves_signals_alone(tmp_path: Path) -> None:
+    callback = last_checkpoint.LastCheckpoint()
+    thread = Thread(target=train, args=(tmp_path, callback), kwargs={"save_strategy": "epoch"})
+    thread.start()
+    thread.join()
+
+    assert callback.saves and not callback.listens and [*tmp_path.glob("checkpoint-*")]
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
 def test_after_the_training_sigterm_ends_the_script_again(tmp_path: Path) -> None:
     callback, handlers = last_checkpoint.LastCheckpoint(), list[Any]()
 
@@ -159,11 +170,29 @@ def test_a_row_with_a_loss_has_the_speed_since_the_one_before(
     assert given == {**logs, **added} and state.log_history == [{**logs, "step": 110, **added}]
 
 
-def test_two_rows_of_one_step_are_no_speed(tmp_path: Path) -> None:
-    state, callback = TrainerState(), speed.Speed()
-    callback.on_train_begin(give(tmp_path), state, None)
-    callback.on_log(give(tmp_path), state, None, logs=(given := {"loss": 1.0}))
-    assert given == {"loss": 1.0}
+@pytest.mark.parametrize(
+    ("steps", "seconds", "logs", "added"),
+    [
+        (10, 5.0, {"loss": 1.0}, {"samples_per_second": 12.0, "waiting": 10.0}),
+        (0, 5.0, {"loss": 1.0}, {}),  # two rows of one step are no speed
+        (10, 0.0, {"loss": 1.0}, {}),
+        (10, 5.0, None, {}),
+    ],
+)
+def test_a_row_has_the_speed_since_the_row_before(
+    steps: int, seconds: float, logs: Any, added: dict[str, float], tmp_path: Path
+) -> None:
+    state, clock, args = TrainerState(global_step=1), mock.Mock(return_value=50.0), give(tmp_path)
+    state.log_history.append({"step": 0})
+    with mock.patch("time.monotonic", clock):
+        callback = speed.Speed()
+        callback.on_train_begin(args, state, None)
+        clock.return_value, state.global_step, SEEN.waited = 60.0, 2, 9.0
+        callback.on_log(args, state, None, logs={"loss": 1.0})
+        clock.return_value, state.global_step, SEEN.waited = 60.0 + seconds, 2 + steps, 9.5
+        callback.on_log(args, state, None, logs=logs)
+    assert logs is None or logs == {"loss": 1.0, **added}
+    assert state.log_history == [{"step": 0}]  # a row of another step
 
 
 def test_all_that_a_trainer_has_by_default_works_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,66 +417,3 @@ def test_a_group_can_go_on_with_it(tmp_path: Path) -> None:
         0o775,
         0o664,
     ]
-
-
-BEST: dict[str, Any] = {
-    "load_best_model_at_end": True, "save_strategy": "steps", "eval_strategy": "steps", "save_steps": 1,
-    "eval_steps": 1,
-}  # fmt: skip
-
-
-def join(monkeypatch: pytest.MonkeyPatch, theirs: int | None) -> list[torch.Tensor]:
-    """Let there be other ranks, whose digest is this if it is another one; return what rank 0 sends: zeros."""
-    sent: list[torch.Tensor] = []
-
-    def reduce(pair: torch.Tensor, _: object) -> None:
-        if theirs is not None:
-            pair.copy_(torch.maximum(pair, torch.tensor([theirs, -theirs])))
-
-    def send(tensor: torch.Tensor, rank: int) -> None:
-        sent.append(tensor.zero_())
-
-    monkeypatch.setattr(torch.distributed, "all_reduce", reduce)
-    monkeypatch.setattr(torch.distributed, "broadcast", send)
-    return sent
-
-
-@pytest.mark.parametrize(("dtype", "rank"), [(torch.float32, 0), (torch.bfloat16, 1)])
-def test_ranks_without_the_best_model_get_it_from_rank_0(
-    dtype: torch.dtype, rank: int, tmp_path: Path, of_two: None, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    model = Model().to(dtype)
-    model.register_buffer("mean", torch.ones(3, 2).t())  # in no one piece
-    sent = join(monkeypatch, theirs=7)
-    monkeypatch.setattr(TrainingArguments, "process_index", rank)
-
-    best_model.BestModel().on_train_end(give(tmp_path, **BEST), TrainerState(), TrainerControl(), model=model)
-
-    assert len(sent) == 3 and all(not tensor.any() for tensor in (*model.parameters(), *model.buffers()))
-    assert ("not all ranks found the best model" in capsys.readouterr().err) is (rank == 0)
-
-
-@pytest.mark.parametrize(
-    ("more", "world", "theirs"),
-    [
-        pytest.param(BEST, 2, None, id="all have it"),
-        pytest.param({}, 2, 7, id="nobody wants it"),
-        pytest.param(BEST, 1, 7, id="one rank"),
-        pytest.param({**BEST, "fsdp": ["full_shard"]}, 2, 7, id="parts of a model"),
-        pytest.param({**BEST, "deepspeed": "zero.json"}, 2, 7, id="parts of a model by DeepSpeed"),
-    ],
-)
-def test_else_no_best_model_is_sent(
-    more: dict[str, Any], world: int, theirs: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent = join(monkeypatch, theirs)
-    monkeypatch.setattr(TrainingArguments, "world_size", world)
-
-    args = give(tmp_path, **{name: value for name, value in more.items() if name in BEST})
-    for name in more.keys() - BEST.keys():
-        vars(args)[name] = more[name]
-
-    best_model.BestModel().on_train_end(args, TrainerState(), TrainerControl(), model=Model())
-
-    assert sent == []

@@ -229,3 +229,16 @@ def test_the_trainer_takes_bf16_without_use_cpu(
     module = SimpleNamespace(is_torch_bf16_gpu_available=lambda: False)
     bf16_units.allow_bf16(module)
     assert module.is_torch_bf16_gpu_available() is taken
+
+
+def test_that_of_another_rank_is_named_once_for_the_job(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bf16_units, "computes", lambda: True)
+    monkeypatch.setattr(bf16_units, "find_lacking", lambda: 3)
+    for rank, lines in (("1", 0), ("0", 1)):
+        monkeypatch.setenv("RANK", rank)
+        monkeypatch.setattr(bf16_units, "KNOWN", bf16_units.Known())
+        for _ in range(2):
+            bf16_units.say_float32("autocast")
+        assert capsys.readouterr().err.count("because the processor of rank 3 has none of") == lines

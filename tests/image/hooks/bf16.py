@@ -1,0 +1,146 @@
+"""What is computed in where bf16 is asked for: by autocast, FSDP, the Trainer, ipex, and weights themselves."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import nn
+from torch.amp import autocast_mode
+from torch.distributed import fsdp
+from torch.optim import optimizer as optimizers
+from transformers import Trainer, TrainingArguments
+
+from multinode_image.hooks.compute import bf16_units
+from multinode_image.hooks.compute.bf16_units import Known
+from multinode_image.settings import BF16
+
+LOW, HALF, FLOAT = torch.bfloat16, torch.float16, torch.float32
+NOBODY = "trains in float32, because this processor has none of"
+
+
+@pytest.fixture(params=[False, True], ids=["a unit", "no unit"])
+def lacks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Begin as a rank of a processor that has a unit, or none; what hooks change of torch goes back."""
+    monkeypatch.setattr(bf16_units, "KNOWN", Known())
+    monkeypatch.setattr(bf16_units, "read_units", lambda: frozenset(() if request.param else ("avx512_bf16",)))
+    for name in (BF16, "RANK"):
+        monkeypatch.delenv(name, raising=False)
+    policies = [getattr(fsdp, name) for name in ("MixedPrecision", "MixedPrecisionPolicy") if hasattr(fsdp, name)]
+    changed = [
+        (autocast_mode.autocast, "__enter__"), (Trainer, "evaluation_loop"), *((kind, "__init__") for kind in policies),
+    ]  # fmt: skip
+    for owner, name in changed:
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    monkeypatch.setattr(optimizers, "_global_optimizer_post_hooks", OrderedDict())
+    return bool(request.param)
+
+
+@pytest.mark.parametrize(
+    ("device", "enabled", "dtype", "weights", "computed", "alone"),
+    [
+        ("cpu", True, LOW, FLOAT, FLOAT, LOW),
+        ("cpu", True, LOW, LOW, LOW, LOW),  # its types would not meet
+        ("cpu", False, LOW, FLOAT, FLOAT, FLOAT),
+        ("cpu", True, HALF, FLOAT, HALF, HALF),
+        ("meta", True, LOW, FLOAT, FLOAT, FLOAT),
+    ],
+)
+def test_autocast_computes_in_float32_but_where_weights_are_bfloat16(
+    lacks: bool, device: str, enabled: bool, dtype: Any, weights: Any, computed: Any, alone: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """computed: the type without a unit; alone: that of torch, also of what is entered next."""
+    bf16_units.watch_autocast(autocast_mode)
+    model, values = nn.Linear(2, 1).to(weights), torch.ones(1, 2, dtype=weights)
+
+    for _ in range(2):
+        context = torch.autocast(device if device != "meta" else "cuda", dtype, enabled)
+        with context:
+            assert model(values).dtype == (computed if lacks else alone)
+        assert context.fast_dtype == dtype
+    with torch.autocast("cpu", HALF):  # what was looked at is no more
+        nn.Linear(2, 1).to(LOW)(torch.ones(1, 2))
+        assert nn.Linear(2, 1)(torch.ones(1, 2)).dtype == HALF
+
+    asked = lacks and device == "cpu" and enabled and dtype is LOW
+    assert capsys.readouterr().err.count(f"multinode: autocast in bfloat16: {NOBODY}") == asked
+
+
+@pytest.mark.parametrize("name", ["MixedPrecision", "MixedPrecisionPolicy"])
+@pytest.mark.parametrize(("dtype", "asked"), [(LOW, True), (HALF, False), (None, False)])
+def test_policies_of_fsdp_compute_in_float32_and_send_what_was_chosen(
+    lacks: bool, name: str, dtype: Any, asked: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = getattr(fsdp, name, None)
+    if kind is None:
+        pytest.skip("this release has no such policy")
+    bf16_units.watch_policies(fsdp)
+
+    policy = kind(param_dtype=dtype, reduce_dtype=LOW)
+
+    assert (policy.param_dtype, policy.reduce_dtype) == (None if lacks and asked else dtype, LOW)
+    assert ("FSDP in bfloat16" in capsys.readouterr().err) is (lacks and asked)
+
+
+class Model(nn.Module):
+    """A model that keeps which type its weights had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line, self.types = nn.Linear(2, 1), list[Any]()
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        self.types.append(self.line.weight.dtype)
+        if x.sum() < 0:
+            raise ZeroDivisionError
+        return {"loss": self.line(x.to(self.line.weight.dtype)).mean()}
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_trainer_evaluates_in_float32_and_its_arguments_stay(
+    lacks: bool, asked: bool, fails: bool, tmp_path: Path
+) -> None:
+    bf16_units.watch_evaluation(transformers.trainer)
+    args = TrainingArguments(str(tmp_path), use_cpu=True, report_to="none", disable_tqdm=True, bf16_full_eval=asked)
+    row = {"x": torch.ones(2) * (-1 if fails else 1), "labels": torch.tensor(1.0)}
+    model = Model()
+    trainer = Trainer(model, args, eval_dataset=[row])
+
+    if fails:
+        with pytest.raises(ZeroDivisionError):
+            trainer.evaluate()
+    else:
+        trainer.evaluate()
+
+    assert model.types == [LOW if asked and not lacks else FLOAT]
+    assert args.bf16_full_eval is asked
+
+
+@pytest.mark.parametrize(("dtype", "kept"), [(LOW, FLOAT), (None, None), (HALF, HALF)])
+def test_ipex_keeps_weights_in_float32(lacks: bool, dtype: Any, kept: Any) -> None:
+    """Its only release is in no environment of these tests."""
+    ipex = SimpleNamespace(optimize=lambda *words, **options: (words, options))
+    bf16_units.watch_ipex(ipex)
+
+    assert ipex.optimize("model", dtype, 1, a=2) == (("model", kept if lacks else dtype, 1), {"a": 2})
+
+
+@pytest.mark.parametrize(("types", "said"), [((FLOAT, LOW), True), ((FLOAT, HALF), False)])
+def test_weights_in_bfloat16_are_said_at_the_first_step_of_an_optimizer(
+    lacks: bool, types: tuple[Any, ...], said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bf16_units.watch_optimizers(optimizers)
+    several = [torch.optim.SGD([nn.Parameter(torch.ones(1, dtype=dtype)) for dtype in types]) for _ in range(2)]
+    assert capsys.readouterr().err == ""
+    for optimizer in several * 2:
+        optimizer.step()
+
+    line = "multinode: the weights are bfloat16: this processor has none of"
+    assert capsys.readouterr().err.count(line) == (lacks and said)

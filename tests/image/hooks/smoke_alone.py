@@ -1,0 +1,40 @@
+"""What `smoke` trains, says and leaves behind in a process that is alone; two_ranks.py has more of them."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from multinode_image.hooks.step.gradients import SEEN
+from multinode_image.programs import smoke
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 0, r"passed: world_size=1 backend=none dtype=float32 loss_before=3\.\d{4} loss_after=[01]\.\d{4} "
+                r"samples_per_second=\d+ seconds=\d+\.\d\d all_reduce_seconds=0\.12 weights=[0-9a-f]{16}$"),
+        (["--max_steps", "1"], 1, r"failed: the loss went from 3\.\d+ to [23]\.\d+, it had to fall below 1\.\d+"),
+        (["--bf16", "--max_epochs", "1"], 2, "failed: not a flag of the Trainer: --max_epochs 1$"),
+    ],
+)  # fmt: skip
+def test_smoke_says_in_one_line_how_it_ended(
+    words: list[str], code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    codes = list[int]()
+    monkeypatch.setattr(smoke, "leave", codes.append)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(SEEN, "waited", 0.125)
+
+    smoke.main(words, {}, str(tmp_path / "outside an image"))
+
+    assert codes == [code] and [*tmp_path.iterdir()] == []
+    streams = capsys.readouterr()
+    lines = [line for stream in streams for line in stream.splitlines() if re.match("smoke: (passed|failed)", line)]
+    assert len(lines) == 1 and re.match(f"smoke: {said}", lines[0])
+    assert (lines[0] in streams.out) is (code == 0)
+    assert streams.err.count("smoke: first step done ") == (code < 2)
