@@ -85,8 +85,8 @@ class Plain(nn.Module):
 class Told(Plain):
     """One that takes any keyword, and is told the number of labels of a step."""
 
-    def forward(self, labels: Any, costs: Any, is_train: Any = None, **more: Any) -> dict[str, Any]:
-        return self.lose(labels, costs, more.get("num_items_in_batch"))
+    def forward(self, labels: Any, costs: Any, is_train: Any = None, **loss_kwargs: Any) -> dict[str, Any]:
+        return self.lose(labels, costs, loss_kwargs.get("num_items_in_batch"))
 
 
 class TellsForCTC(Told):
@@ -150,6 +150,8 @@ def test_a_step_of_two_batches_is_that_of_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """What is neither a sum nor a mean stays as the Trainer has it; expected: None for what one batch has."""
+    if kind is Plain and transformers.__version__.startswith("4.46."):
+        pytest.skip("this release adds up what it means to take the mean of")
     if loss is route:  # a module of models with routers has this function
         monkeypatch.setattr(sys.modules[__name__], router_loss.NAME, balance, raising=False)
     model = kind(loss)
@@ -165,11 +167,16 @@ def fail(*_: object) -> Any:
     raise KeyError
 
 
+def lose_few(costs: Any, counts: Any, number: Any) -> Any:
+    return 1.0 if len(costs) > 1 or costs[0, 1] else fail()
+
+
 @pytest.mark.parametrize(
     ("model", "number", "kind"),
     [
         (Told(surprise), None, UNKNOWN), (Told(surprise), 6, UNKNOWN), (Told(share), 6, SUM),
         (Told(lambda *_: 0.0), 6, UNKNOWN), (Told(lambda *_: math.nan), 6, UNKNOWN), (Told(fail), None, UNKNOWN),
+        (Told(lose_few), None, UNKNOWN), (Told(lambda *_: 1.0), None, LABELS),
         (TellsForCTC(surprise, "sum"), None, SUM), (TellsForCTC(surprise, "mean"), 6, EXAMPLES),
         (TellsForCTC(surprise, "none"), None, UNKNOWN), (TellsForCTC(surprise), None, UNKNOWN),
         (TellsForCTC(average, "sum"), None, LABELS),  # it is asked first
@@ -184,6 +191,25 @@ def test_the_kind_of_a_loss(model: Plain, number: int | None, kind: str, tmp_pat
         return Trainer.compute_loss(trainer, *words)
 
     assert mean_loss.look(trainer, model, batch(ONE, TWO), plain, number) == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "counts"),
+    [
+        ("", 6, (6, 3)), (EXAMPLES, 6, (6, 3)), (LABELS, None, (6, 3)), (LABELS, 6, (0, 0)), (SUM, None, (0, 0)),
+        (UNKNOWN, None, (0, 0)),
+    ],
+)  # fmt: skip
+def test_what_is_needed_of_a_step_is_counted(
+    kind: str, number: int | None, counts: tuple[int, int], tmp_path: Path
+) -> None:
+    trainer = prepare(tmp_path, Told(add))
+    weights = mean_loss.find_weights(trainer)
+    weights.kind = kind
+
+    mean_loss.count(trainer, PARTS, number)
+
+    assert (weights.labels, weights.examples, weights.counted) == (*counts, number is not None)
 
 
 @pytest.mark.parametrize(
