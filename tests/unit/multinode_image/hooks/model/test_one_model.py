@@ -19,7 +19,7 @@ from multinode_image.hooks.model.one_model import State, find_rings
 from multinode_image.hooks.model.proof import Look, Record
 from multinode_image.hooks.model.weights import DIFFERENT, EQUAL, Sample, unpack
 from multinode_image.settings import APART, SIZE
-from tests.support.torch_stand_ins import AGENT, PID, PLACE, RANK, New, Old, Weight, torch
+from tests.support.torch_stand_ins import AGENT, PID, PLACE, RANK, New, Old, torch
 
 
 @pytest.fixture(autouse=True)
@@ -233,25 +233,6 @@ def test_a_model_that_is_wrapped_is_remembered() -> None:
 
     wrapped = Parallel("model")
     assert wrapped.module == "model" and wrapped in one_model.WRAPPED
-
-
-@pytest.mark.parametrize(("inside", "wrapped"), [(0, False), (1, False), (2, True)])
-def test_an_optimizer_is_wrapped_where_all_that_it_trains_is(
-    sent: Sent, monkeypatch: pytest.MonkeyPatch, inside: int, wrapped: bool
-) -> None:
-    set_world(monkeypatch, RANK, torch(2))
-    weights = [Weight() for _ in range(2)]
-
-    class Parallel:
-        def parameters(self) -> list[Weight]:
-            return [*weights[:inside], Weight()]
-
-    parallel = Parallel()
-    monkeypatch.setattr(one_model, "WRAPPED", {parallel} if inside else set())
-
-    training = one_model.begin(State(RANK), Parallel(), "SGD", lambda _: weights)
-
-    assert (training.wrapped, training.name) == (wrapped, "SGD of 2 parameters")
 
 
 def test_the_ranks_of_a_ring() -> None:
