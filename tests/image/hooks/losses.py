@@ -337,6 +337,7 @@ ROWS = torch.tensor([[1], [2]])
         ({"labels": [1, 2]}, 2),
         ({"labels": None, "pixels": ROWS, "scale": torch.tensor(1.0), "name": "four"}, 2),
         ({"pixels": ROWS, "masks": [1, 2, 3]}, 0),  # which of them is unclear
+        ({"pixels": ROWS, "masks": (1, 2, 3)}, 0),
         ({"pixels": ROWS, "masks": (1, 2)}, 2),
         ({}, 0),
     ],
@@ -398,7 +399,7 @@ def test_what_a_loss_is_of_its_parts(losses: tuple[float, ...], kind: str) -> No
         ((6.0, 2.0, 3.85), (3.0, 2.0, 4.0), 0.0, MIXED),
         ((6.0, 2.0, 4.0), (3.0, 2.0, 7.0), 0.0, MIXED),  # a fifth of it is 1.8: what a router adds is roughly a mean
         ((6.0, 2.0, 4.0), (3.0, 2.0, 8.0), 0.0, UNKNOWN),
-        ((6.0, 2.0, 4.0), (3.0, 2.0, 4.0), 1.0, UNKNOWN),
+        ((6.0, 2.0, 7.0), (3.0, 2.0, 2.0), 2.0, UNKNOWN),  # twice the labels say 9.0 and 2.0, four times another
     ],
 )
 def test_a_sum_that_is_divided_and_a_mean_beside_it(
