@@ -31,6 +31,7 @@ import torch
 
 from multinode_image.hooks.step.gradients import SEEN
 from multinode_image.hooks.step.router_loss import share_routers
+from multinode_image.machine.image import release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +45,9 @@ LIKELY = (SUM, LABELS, EXAMPLES)  # the first one counts where several hold
 # of parts to the last digit, but much nearer to their mean than to their sum.
 ERROR, ROUGHLY = 0.02, 0.2
 LEAST = 1e-6  # a loss that says nothing
+# Releases whose Trainer divides no loss by the batches of a step, also where the model gets no number of labels
+# (transformers/trainer.py, training_step: 4.46.0 multiplies by what accelerate divides by, 4.48 divides).
+ADDS_ALL = ((4, 46), (4, 47))
 # An attribute of a Trainer: what is known of its losses.
 WEIGHTS = "_multinode_weights"
 
@@ -129,6 +133,8 @@ def adds_up(trainer: Any, number: Any) -> bool:
     told = getattr(trainer, "loss_is_scaled_for_ga", None)
     if told is not None:
         return bool(told)
+    if release(sys.modules["transformers"].__version__) in ADDS_ALL:
+        return True
     return bool((trainer.model_accepts_loss_kwargs and number is not None) or trainer.compute_loss_func is not None)
 
 
