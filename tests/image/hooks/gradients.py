@@ -67,7 +67,9 @@ def test_only_what_has_gradients_counts(
         computed = (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
 
     assert seen.entered == entered
-    assert seen.in_bf16 is (torch.bfloat16 in entered)
+    seen.entered = set()
+    with torch.autocast("cpu", torch.float16):
+        assert seen.in_bf16 is (torch.bfloat16 in entered)  # it was once
     assert computed == (dtype if enabled and device == "cpu" else torch.float32)
 
 
