@@ -152,6 +152,8 @@ def test_a_step_of_two_batches_is_that_of_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """What is neither a sum nor a mean stays as the Trainer has it; expected: None for what one batch has."""
+    if loss in (average, share, route) and transformers.__version__ in ("4.46.0", "4.46.1"):
+        pytest.skip("this release leaves out a label of each row where it counts them (get_batch_samples)")
     if loss is route:  # a module of models with routers has this function
         monkeypatch.setattr(sys.modules[__name__], router_loss.NAME, balance, raising=False)
     model = kind(loss)
