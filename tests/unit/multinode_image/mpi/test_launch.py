@@ -16,18 +16,7 @@ from multinode_image.hooks.job.word import WORD
 from multinode_image.mpi import launch
 from multinode_image.mpi.launch import SILENT, UNTRIED, Access
 from multinode_image.mpi.rank import LOST, SUPERVISED
-
-
-class Clock(SimpleNamespace):
-    """A time that only a sleep moves."""
-
-    now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
+from tests.support.clocks import Clock
 
 
 @pytest.fixture
@@ -37,7 +26,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-ACCESS = Access("config", 2222, {"A": "1"}, 102.0)
+ACCESS = Access("config", 2222, {"A": "1"}, Clock.now + 2)
 
 
 @pytest.mark.parametrize(

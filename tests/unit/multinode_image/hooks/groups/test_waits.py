@@ -30,6 +30,7 @@ from multinode_image.hooks.job.place import Job
 from multinode_image.hooks.job.spot import Spot
 from multinode_image.hooks.job.word import IDLE, WORD
 from multinode_image.settings import TRAINING
+from tests.support.clocks import Clock
 
 BARRIER, PASS, SLEEP = (
     Spot("train.py:31", "barrier", True),
@@ -58,19 +59,9 @@ class Store:
         return int(self.values[name])
 
 
-class Clock:
-    now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    started = Clock()
+    started = Clock(now=1000.0)
     monkeypatch.setattr(waits, "time", started)
     return started
 
