@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from accelerate.state import AcceleratorState
 
 from multinode_image.hooks.step.gradients import SEEN
 from multinode_image.programs import smoke
@@ -25,6 +26,7 @@ def test_smoke_says_in_one_line_how_it_ended(
     words: list[str], code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
+    AcceleratorState._reset_state(True)  # of trainings before, in this process
     codes = list[int]()
     monkeypatch.setattr(smoke, "leave", codes.append)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
