@@ -30,6 +30,8 @@ def test_hooks_do_with_torch_and_the_trainer_what_they_are_for(kind: str, reques
     options += [word for name, value in ENVIRONMENT.items() for word in ("--env", f"{name}={value}")]
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", "/tests/hooks"]
 
-    done = run(request.getfixturevalue(kind), *words, *(path.name for path in TESTS.glob("*.py")), options=options)
+    done = run(
+        request.getfixturevalue(kind), *words, *sorted(path.name for path in TESTS.glob("*.py")), options=options
+    )
 
     assert done.code == 0, done.out[-6000:]

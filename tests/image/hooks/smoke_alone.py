@@ -26,7 +26,8 @@ def test_smoke_says_in_one_line_how_it_ended(
     words: list[str], code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    AcceleratorState._reset_state(True)  # of trainings before, in this process
+    AcceleratorState._reset_state(True)  # of trainings before, in this process, as the variable (training_args.py)
+    monkeypatch.delenv("ACCELERATE_MIXED_PRECISION", raising=False)
     codes = list[int]()
     monkeypatch.setattr(smoke, "leave", codes.append)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
