@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import ctypes
 import importlib
 import importlib.abc
@@ -395,3 +396,19 @@ def test_a_process_begins_with_what_ranks_and_hooks_read(
     here = {name: str(os.getpid()) if value == "here" else value for name, value in wanted.items()}
     assert {name: os.environ.get(name) for name in here} == here
     assert len(hidden) == (environ.get("RANK", "0") != "0")
+
+
+@pytest.mark.parametrize(("finders", "begins"), [([], True), ([after_import.Finder({})], False), ([object()], True)])
+def test_a_python_that_reads_the_pth_file_twice_has_its_hooks_once(
+    finders: list[Any], begins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Begun(Exception):
+        """In the place of what is done first."""
+
+    def begin() -> None:
+        raise Begun
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, *finders])
+    monkeypatch.setattr(at_exit, "reserve_files", begin)
+    with pytest.raises(Begun) if begins else contextlib.nullcontext():
+        at_start.main()
