@@ -75,7 +75,7 @@ def test_what_is_published_beside_an_image_is_what_it_was(name: str) -> None:
 
 def test_no_golden_data_are_left_over() -> None:
     assert explain.read(data.recorded("explain")).keys() == {case.name for case in explain.cases()}
-    assert data.recorded("explain").keys() == {explain.RECORDED, explain.CHOICES, explain.COMMON, explain.TEXT}
+    assert data.recorded("explain").keys() == {*explain.FILES.values(), explain.COMMON, explain.TEXT}
     assert data.recorded("plan").keys() == {f"{name}.json" for name in plans.PLANS}
     for name, typed in refusals.REFUSALS.items():
         known = json.loads(data.recorded("refusals")[f"{name}.json"])
