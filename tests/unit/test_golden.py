@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import __main__ as golden
-from tests.golden import data, explain, messages, plans, published, refusals
+from tests.golden import data, explain, messages, plans, printed, published, refusals
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,10 @@ def test_what_starts_have_in_common_and_say_is_what_it_was(name: str, decided: d
 
 def test_the_words_of_a_refused_start_are_what_they_were() -> None:
     assert messages.produce() == data.recorded("messages"), data.REMEDY
+
+
+def test_commands_print_what_they_did() -> None:
+    assert printed.produce() == data.recorded("printed"), data.REMEDY
 
 
 @pytest.fixture(scope="module")
