@@ -38,7 +38,8 @@ def train(directory: str, points: int, **facts: object) -> Training:
 def produce() -> dict[str, str]:
     """Return the files by their names: of one training with many rows, and of two that differ in their steps."""
     one, other = train("/results/one", 900), train("/results/other", 4, batch=32, model="", bf16=False)
-    many = Training("/r", (), {f"eval_{number}": [(1, 1.0), (2, 2.0)] for number in range(MOST + 3)}, {}, 1, 0, ("a note",))
+    curves = {f"eval_{number}": [(1, 1.0), (2, 2.0)] for number in range(MOST + 3)}
+    many = Training("/r", (), curves, {}, 1, 0, ("a note",))
     return {
         "report.html": write_page([one], ["the newest 1 of 2 trainings"]),
         "reports.html": write_page([train("/results/one", FEW), other]),
