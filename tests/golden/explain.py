@@ -354,7 +354,7 @@ def pretend(case: Case) -> Iterator[None]:
             ("multinode_image.machine.network.is_free", lambda _: True),
             ("multinode_image.machine.network.find_way", find_way),
             ("multinode_image.machine.network.list_ipv4", lambda: INTERFACES),
-            ("multinode_image.world.torchrun.own_address", lambda _: "192.0.2.2"),
+            ("multinode_image.world.torchrun.find_local_address", lambda _: "192.0.2.2"),
             ("multinode_image.world.torchrun.is_here", lambda host: host == "192.0.2.2"),
             ("multinode_image.world.torchrun.split_addresses", lambda _: ([], [])),
             ("multinode_image.world.torchrun.is_free", lambda _: True),

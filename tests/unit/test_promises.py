@@ -18,7 +18,7 @@ from manifests.pod import GROUP
 from manifests.request import Request
 from multinode_image import settings
 from multinode_image.results.identity import OUTPUTS
-from multinode_image.tasks.command import OWN, read_command
+from multinode_image.tasks.command import COMMANDS, read_command
 from tests.support.bases import base
 from tests.support.documents import page, pages
 from tests.support.finished_images import EMPTY
@@ -29,7 +29,7 @@ from tests.support.toml import tomllib
 
 REFERENCE = page("docs/reference.md").text
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
-COMMANDS = (*OWN, "qa", "glue", "mlm", "bash")
+TYPED = (*COMMANDS, "qa", "glue", "mlm", "bash")
 # What processes of ours tell each other.
 INTERNAL = (
     "BEFORE",
@@ -116,11 +116,11 @@ def test_what_json_has_of_a_build() -> None:
     assert set(promised("`build.py`")[2:]) <= fields.keys()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", TYPED)
 def test_the_commands_of_the_entrypoint(name: str) -> None:
     read = read_command([name], {}, lambda program, _: program if program == "bash" else None)
 
-    assert read.name == (OWN[name].name if name in OWN else name)
+    assert read.name == (COMMANDS[name].name if name in COMMANDS else name)
 
 
 def test_the_newest_part_of_the_changelog_is_this_release() -> None:

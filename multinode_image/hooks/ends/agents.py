@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from multinode_image.errors import Refusal
 from multinode_image.hooks.ends.ending import MET
 from multinode_image.hooks.ends.options import ask_parser, describe, find_torchrun, is_typed, tell
-from multinode_image.hooks.ends.ranks import Asked, plan_ranks
+from multinode_image.hooks.ends.ranks import TorchrunConfig, plan_ranks
 from multinode_image.hooks.job.one_job import EXIT_USER, Fault, find_agent_fault
 from multinode_image.printing.streams import print_error
 from multinode_image.settings import PLANNED, TRAINING, forget
@@ -72,9 +72,9 @@ def prepare_agent(config: Any, program: Any, words: Any, *more: Any) -> tuple[An
 
 def plan_and_tell(config: Any, program: str, words: list[str]) -> str:
     """Tell torchrun and its ranks what the plan of this start says, and return the program of a rank."""
-    asked = Asked(describe(config, ask_parser(), os.environ), program, words)
+    parsed = TorchrunConfig(describe(config, ask_parser(), os.environ), program, words)
     try:
-        ranks = plan_ranks(asked, os.environ)
+        ranks = plan_ranks(parsed, os.environ)
     except Refusal as refusal:
         end(str(refusal), refusal.code)
     except KeyboardInterrupt:
@@ -82,7 +82,7 @@ def plan_and_tell(config: Any, program: str, words: list[str]) -> str:
             os._exit(128 + signal.SIGINT)
         raise
     replace_environment(ranks.environ)
-    tell(config, ranks, asked.described.get(NODE))
+    tell(config, ranks, parsed.described.get(NODE))
     return ranks.program
 
 

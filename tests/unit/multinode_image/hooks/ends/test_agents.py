@@ -13,7 +13,7 @@ import pytest
 
 from multinode_image.hooks.ends import agents
 from multinode_image.hooks.ends.options import TORCHRUN, describe_master, tell
-from multinode_image.hooks.ends.ranks import Asked, Ranks
+from multinode_image.hooks.ends.ranks import Ranks, TorchrunConfig
 from multinode_image.settings import PLANNED, TRAINING
 
 
@@ -97,10 +97,10 @@ def test_a_typed_torchrun_is_asked_once_it_has_read_its_options(
     given = config()
     given.rdzv_configs, given.nproc_per_node, given.max_restarts = {"timeout": 900}, 8, 0
     options = {"PET_RDZV_ID": "mine", "PET_LOCAL_ADDR": "10.0.0.2", "PET_RDZV_CONF": "is_host=true"}
-    plans: list[Asked] = []
+    plans: list[TorchrunConfig] = []
 
-    def plan(asked: Asked, environ: Mapping[str, str]) -> Ranks:
-        plans.append(asked)
+    def plan(parsed: TorchrunConfig, environ: Mapping[str, str]) -> Ranks:
+        plans.append(parsed)
         return Ranks({TRAINING: environ[TRAINING], "OMP_NUM_THREADS": "2"}, "/opt/multinode/rank", 2, options)
 
     monkeypatch.setattr(agents, "plan_ranks", plan)
@@ -120,7 +120,7 @@ def test_a_typed_torchrun_is_asked_once_it_has_read_its_options(
         return
     described = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8", "PET_RDZV_ID": "18233", "PET_RDZV_BACKEND": "c10d",
                  "PET_RDZV_ENDPOINT": "node_0:29400"}  # fmt: skip
-    assert plans == [Asked(described, "python3", ["-u", "train.py"])]
+    assert plans == [TorchrunConfig(described, "python3", ["-u", "train.py"])]
     assert (started, environ) == ("/opt/multinode/rank", {TRAINING: "on", "OMP_NUM_THREADS": "2"})
     assert (given.nproc_per_node, given.run_id, given.local_addr) == (2, "mine", "10.0.0.2")
     assert given.rdzv_configs == {"timeout": 900, "is_host": "true"}
