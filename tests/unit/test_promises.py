@@ -58,7 +58,7 @@ def promised(what: str) -> list[str]:
 
 
 def test_labels() -> None:
-    labels = entrypoint_layer.labels(lock(python="3.10"), base(SYSTEM, made=True))
+    labels = entrypoint_layer.labels(lock(python="3.10"), base(SYSTEM, is_debian=True))
     ours = {name for name in labels if name.startswith("multinode.")}
 
     assert ours == set(promised("labels")), "docs/reference.md promises every label of ours"

@@ -243,10 +243,10 @@ def test_the_room_of_a_directory_is_that_where_it_would_be_made(
     monkeypatch.setattr(module, "find_disk", find)
     (tmp_path / "here").mkdir()
 
-    found = module.measure_room(f"{tmp_path}/here/a/b")
+    disk = module.measure_room(f"{tmp_path}/here/a/b")
 
     assert looked == [f"{tmp_path}{path}" for path in asked]
-    assert found == (room and room._replace(path=f"{tmp_path}{room.path}"))
+    assert disk == (room and room._replace(path=f"{tmp_path}{room.path}"))
 
 
 def test_a_view_has_what_a_training_would_find(monkeypatch: pytest.MonkeyPatch) -> None:

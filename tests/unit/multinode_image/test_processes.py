@@ -443,8 +443,8 @@ def test_the_first_rank_of_a_node_is_shown_and_the_others_write_to_their_files(
     monkeypatch.setattr(os, "dup2", lambda *given: opened.append(given))
     world = World(TORCHRUN, "", rank=None if local is None else 4 + local, local_rank=local)
 
-    with processes.keep_log(str(place), world) as found:
-        assert found is stays
+    with processes.keep_log(str(place), world) as has_to_stay:
+        assert has_to_stay is stays
 
     path = place / f"rank-{0 if local is None else 4 + local}.log"
     assert done == [str(path)] * stays

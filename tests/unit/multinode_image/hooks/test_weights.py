@@ -40,7 +40,7 @@ def record(verdicts: str, *, exchanged: bool | None = True, wrapped: bool = Fals
     return Record("SGD of 6 parameters", 100, known, wrapped, parts, True, exchanged)
 
 
-WRAPPED, OWN = record("eeee", wrapped=True), record("dddd")
+WRAPPED, BARE = record("eeee", wrapped=True), record("dddd")
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,12 @@ def test_ranks_that_differ_and_exchange_nothing_are_an_error(
 @pytest.mark.parametrize(
     ("records", "forgotten"),
     [
-        pytest.param([WRAPPED, OWN], OWN, id="a bare model beside a wrapped one"),
+        pytest.param([WRAPPED, BARE], BARE, id="a bare model beside a wrapped one"),
         pytest.param([WRAPPED, record("dede")], None, id="averaged now and then"),
         pytest.param([WRAPPED, record("d")], None, id="one look"),
-        pytest.param([record("eeee"), OWN], None, id="beside one that is averaged by hand"),
+        pytest.param([record("eeee"), BARE], None, id="beside one that is averaged by hand"),
         pytest.param([WRAPPED, WRAPPED], None, id="both are wrapped"),
-        pytest.param([OWN], None, id="alone"),
+        pytest.param([BARE], None, id="alone"),
     ],
 )
 def test_a_bare_model_beside_a_wrapped_one_was_forgotten(records: list[Record], forgotten: Record | None) -> None:
@@ -82,7 +82,7 @@ def test_a_bare_model_beside_a_wrapped_one_was_forgotten(records: list[Record], 
 
 
 @pytest.mark.parametrize(
-    ("one", "is_unlike"), [(record("dd", wrapped=True), True), (record("d", wrapped=True), False), (OWN, False)]
+    ("one", "is_unlike"), [(record("dd", wrapped=True), True), (record("d", wrapped=True), False), (BARE, False)]
 )
 def test_a_wrapped_model_that_differs_is_told(one: Record, is_unlike: bool) -> None:
     assert find_unlike([one]) == (one if is_unlike else None)
@@ -94,7 +94,7 @@ def test_a_wrapped_model_that_differs_is_told(one: Record, is_unlike: bool) -> N
         ([WRAPPED], "trained as one job of 2 ranks, with equal weights at step 8"),
         ([WRAPPED, record("e" * 12)], "trained as one job of 2 ranks, with equal weights at step 8"),
         ([record("eed")], "trained as one job of 2 ranks, with equal weights at step 2, and other ones at step 4"),
-        ([WRAPPED, OWN], "in a group of 2 ranks, whose weights differ (SGD of 6 parameters, at step 8: 0.5 of what"),
+        ([WRAPPED, BARE], "in a group of 2 ranks, whose weights differ (SGD of 6 parameters, at step 8: 0.5 of what"),
         ([record("eee", exchanged=False)], "equal weights at step 4, and nothing was exchanged"),
         ([WRAPPED, record("eee", exchanged=False)], "as one job of 2 ranks, with equal weights at step 8"),
         ([record("", parts=True)], "trained as one job of 2 ranks, each of which has a part"),

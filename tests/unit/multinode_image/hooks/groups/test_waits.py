@@ -277,7 +277,7 @@ AGENT = Job(1, 4, "pod1", 29500, "2")
 
 
 @pytest.mark.parametrize(
-    ("job", "module", "found"),
+    ("job", "module", "expected"),
     [
         (AGENT, None, AGENT),
         (AGENT, group(0, 2, GROUP_STORE), AGENT),
@@ -288,7 +288,7 @@ AGENT = Job(1, 4, "pod1", 29500, "2")
     ],
 )
 def test_ranks_are_found_by_the_store_of_their_agent_or_of_their_group(
-    job: Job | None, module: Any, found: Job | None, monkeypatch: pytest.MonkeyPatch
+    job: Job | None, module: Any, expected: Job | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connected = list[object]()
     monkeypatch.setattr(waits, "read_job", lambda _: job)
@@ -296,10 +296,10 @@ def test_ranks_are_found_by_the_store_of_their_agent_or_of_their_group(
     monkeypatch.setitem(sys.modules, "torch.distributed.distributed_c10d", module)
     environ = {"TORCHELASTIC_RESTART_COUNT": "3"}
 
-    assert waits.find_job(environ) == found
+    assert waits.find_job(environ) == expected
     ranks = waits.find_ranks(environ)
-    assert (ranks and (ranks.rank, ranks.size)) == (found and (found.rank, found.size))
-    assert connected == ([(found.host, found.port)] if found else [])
+    assert (ranks and (ranks.rank, ranks.size)) == (expected and (expected.rank, expected.size))
+    assert connected == ([(expected.host, expected.port)] if expected else [])
     monkeypatch.setattr(waits, "find_job", lambda _: AGENT._replace(size=1))
     assert waits.find_ranks(environ) is None
 
