@@ -13,7 +13,7 @@ from multinode_image.machine.places import expand_user
 from multinode_image.reading import is_true
 from multinode_image.results.identity import FLAG, OUTPUTS, OVERWRITE, digest_files, identify_script, identify_task
 from multinode_image.results.record import ANEW, RESULTS, RESUME, Run
-from multinode_image.tasks.arguments import Program, load_loosely, set_argument
+from multinode_image.tasks.arguments import Program, guess_arguments, load_loosely, set_argument
 from multinode_image.tasks.command import PLAIN, SCRIPT, Command
 from multinode_image.tasks.defaults import OUTPUT, OUTPUT_DIR
 from multinode_image.tasks.table import TRAINER, Task
@@ -43,6 +43,13 @@ def find_results(
             path = expand_user(value, environ.get("HOME", ""))  # as the Trainer does, and a shell where nobody quotes
             return (path if "://" not in path and is_path(path) else None), False
     return (OUTPUT, True) if command.kind == SCRIPT else (None, False)
+
+
+def find_typed_results(command: Command, environ: Mapping[str, str]) -> str | None:
+    """Return the directory for results of what a typed torchrun starts: that of its script without torchrun."""
+    code = find_code(command.line)
+    script = Command(SCRIPT, code.name, code.words) if code.name else command._replace(kind=SCRIPT)
+    return find_results(script, guess_arguments(script.words), environ)[0]
 
 
 def plan_run(command: Command, program: Program, facts: Facts) -> tuple[Program, Run | None]:

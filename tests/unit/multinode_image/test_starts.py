@@ -109,6 +109,28 @@ def test_a_start_becomes_a_command(furnished: Container, words: str, environ: di
 
 
 @pytest.mark.parametrize(
+    ("words", "environ", "directory"),
+    [
+        ("--nproc 2 -m pkg.train --output_dir /results/a", {}, "/results/a"),
+        ("--nproc 2 -m pkg.train", {}, "/workspace/output"),
+        ("torchrun --nproc_per_node 2 train.py --output_dir /results/a", {}, "/results/a"),
+        ("torchrun -m pkg.train --save_dir=/results/b", {}, "/results/b"),
+        ("torchrun train.py", {"MULTINODE_OUTPUT": "/results/c"}, "/results/c"),
+        ("torchrun train.py", {}, "/workspace/output"),
+        ("torchrun --no-python bash x.sh", {}, "/workspace/output"),
+        ("torchrun x.py", {"MULTINODE_METRICS": ""}, None),
+    ],
+)
+def test_prometheus_is_answered_from_where_results_are(
+    furnished: Container, words: str, environ: dict[str, str], directory: str | None
+) -> None:
+    with mock.patch("multinode_image.report.metrics.serve_beside") as serve:
+        started = furnished.start(words, {"MULTINODE_METRICS": "9400", **environ})
+
+    assert started.argv and serve.mock_calls == [mock.call(9400, directory)] * (directory is not None)
+
+
+@pytest.mark.parametrize(
     ("words", "environ", "expected"),
     [
         # the place of a rank under the names that torch reads, over what an operator has set in the pod
