@@ -55,9 +55,13 @@ def read_required_size(environ: Mapping[str, str]) -> tuple[int, int | None]:
 
 
 def write_required_size(world: World) -> str:
-    """Return what MULTINODE_WORLD_SIZE is for a world: its ranks, or at least one for each node that counts its own."""
-    unknown = world.several_nodes and "local_size" in world.guessed
-    return f"{world.nodes[0]}:" if unknown else world.size_text
+    """Return what MULTINODE_WORLD_SIZE is for a world: its ranks, or with torchrun on several nodes how many at least.
+
+    Each node counts its ranks itself, and may have more or fewer than this one: of another it is known that it has one.
+    """
+    if world.size is not None or not world.several_nodes:
+        return world.size_text
+    return f"{(world.local_size or 1) + world.nodes[0] - 1}:"
 
 
 # One rule for a process that is alone by mistake: a variable says that there are several nodes, ranks or tasks.

@@ -151,9 +151,14 @@ def test_prometheus_is_answered_from_where_results_are(
         ("torchrun --nproc_per_node 2 x.py", {"OMP_NUM_THREADS": "3", "KMP_AFFINITY": "compact", "LD_PRELOAD": "a.so"},
          {"OMP_NUM_THREADS": "3", "KMP_AFFINITY": None, "LD_PRELOAD": "a.so"}),
         # the interface that leads to the master, and loopback on one node
-        ("smoke", WORKER, {"GLOO_SOCKET_IFNAME": "eth0", "FI_TCP_IFACE": "eth0", "MULTINODE_WORLD_SIZE": "2:"}),
+        ("smoke", WORKER, {"GLOO_SOCKET_IFNAME": "eth0", "FI_TCP_IFACE": "eth0", "MULTINODE_WORLD_SIZE": "3:"}),
         ("--nproc 2 smoke", {}, {"GLOO_SOCKET_IFNAME": "lo"}),
-        ("smoke", {**WORKER, "PET_NPROC_PER_NODE": "1"}, {"MULTINODE_WORLD_SIZE": "2"}),
+        # another node may have more ranks than this one, or fewer
+        ("smoke", {**WORKER, "PET_NPROC_PER_NODE": "1"}, {"MULTINODE_WORLD_SIZE": "2:"}),
+        ("smoke", {**WORKER, "PET_NPROC_PER_NODE": "4"}, {"MULTINODE_WORLD_SIZE": "5:"}),
+        ("smoke", {**ELASTIC, "PET_NPROC_PER_NODE": "4"}, {"MULTINODE_WORLD_SIZE": "5:"}),
+        ("torchrun --nnodes 2 --node-rank 1 --master-addr node0 --nproc-per-node 4 x.py", {},
+         {"MULTINODE_WORLD_SIZE": "5:"}),
         # a Service of Kubernetes with the name of a variable
         ("smoke", {**WORKER, "MASTER_PORT": LINK, "PET_MASTER_PORT": LINK}, {"MASTER_PORT": None}),
         ("smoke", {"PMI_PORT": LINK}, {"PMI_PORT": None}),
