@@ -222,7 +222,7 @@ class Container:
             except Refusal as refusal:
                 return Started(refusal.code, refusal, err=err.getvalue())
         told = {**ranks.environ, **ranks.options, NPROC: str(ranks.local_size)}
-        return Started(None, None, [ranks.program, *asked.words], told, err.getvalue())
+        return Started(None, None, [ranks.program, *ranks.words], told, err.getvalue())
 
     def explain(self, words: str | Sequence[str], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return what `--explain=json` says of a command."""

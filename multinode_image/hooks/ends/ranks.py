@@ -12,11 +12,12 @@ from multinode_image.decide import Plan
 from multinode_image.facts import Facts, drop_inherited, snapshot
 from multinode_image.machine.files import which
 from multinode_image.processes import heed_sigterm
+from multinode_image.settings import LOGS
 from multinode_image.situation import Situation, detect_situation
 from multinode_image.start import begin_beside, list_known, prepare_start
 from multinode_image.tasks.arguments import PYTHON
 from multinode_image.tasks.command import PLAIN, Command
-from multinode_image.tuning.handover import RANK_PROGRAM
+from multinode_image.tuning.handover import NO_PYTHON, RANK_PROGRAM
 from multinode_image.world.model import TORCHRUN
 from multinode_image.world.starters import Start
 from multinode_image.world.table import find_launcher
@@ -40,12 +41,13 @@ class TorchrunConfig(NamedTuple):
 class Ranks(NamedTuple):
     """What the ranks of a node get.
 
-    program: what they are started by; local_size: how many they are; options: those of torchrun that change, as the
-    variables that it has for them.
+    program, words: what they are started by; local_size: how many they are; options: those of torchrun that change, as
+    the variables that it has for them.
     """
 
     environ: dict[str, str]
     program: str
+    words: list[str]
     local_size: int
     options: dict[str, str]
 
@@ -99,5 +101,9 @@ def hand_on(config: TorchrunConfig, plan: Plan, environ: Mapping[str, str]) -> R
         for name, value in prepared.items()
         if name.startswith(PREFIX) and config.described.get(name) != value
     }
-    program = RANK_PROGRAM if plan.situation.command.name == PYTHON and "PYTHON_EXEC" in prepared else config.program
-    return Ranks({**others, **kept}, program, plan.world.local_size or 1, options)
+    program, words = config.program, config.words
+    if plan.situation.command.name == PYTHON and "PYTHON_EXEC" in prepared:
+        program = RANK_PROGRAM
+    elif prepared.get(LOGS):
+        program, words = RANK_PROGRAM, [NO_PYTHON, program, *words]
+    return Ranks({**others, **kept}, program, words, plan.world.local_size or 1, options)

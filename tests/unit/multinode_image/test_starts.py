@@ -83,6 +83,8 @@ def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> No
         ("torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint m:1 x.py", left_by("slurm-step"),
          "HOME/python3 -u x.py"),
         ("torchrun --no-python bash x.sh", {}, "bash x.sh"),
+        ("torchrun --no-python bash x.sh", {"MULTINODE_LOGS": "/tmp/a"}, "/opt/multinode/rank --no-python bash x.sh"),
+        ("torchrun x.py", {"MULTINODE_LOGS": "/tmp/a"}, "/opt/multinode/rank -u x.py"),
         # what is wrong for a training only is a note beside other commands
         ("sh", {"PMI_RANK": "0", "PMI_SIZE": "x"}, "sh"),
         ("true", {"MASTER_ADDR": "x", "RANK": "0", "WORLD_SIZE": "$(N)"}, "true"),
@@ -100,6 +102,7 @@ def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> No
         ("qa --help", LAUNCHER, "python3 HOME/examples/pytorch/text/run_qa.py --help"),
         ("clm --help", {"HF_HUB_OFFLINE": "1"}, "python3 HOME/examples/pytorch/text/run_clm.py --help"),
         ("rank -u x.py", left_by("torchrun-worker"), "python3 -u x.py"),
+        ("rank --no-python bash x.sh", left_by("torchrun-worker"), "bash x.sh"),
     ],
 )  # fmt: skip
 def test_a_start_becomes_a_command(furnished: Container, words: str, environ: dict[str, str], argv: str) -> None:
