@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -20,14 +21,15 @@ from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElas
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
 
-from multinode_image.hooks.groups import same_job
+from multinode_image.hooks.groups import same_job, waits
 from multinode_image.hooks.groups.same_job import KEY, WORDS, compare, watch_agents, watch_rendezvous
 from multinode_image.hooks.job import one_job
 from multinode_image.hooks.job.one_job import find_fault
-from multinode_image.hooks.job.place import AGENT, count_exchanges
+from multinode_image.hooks.job.place import AGENT, Job, count_exchanges
 from multinode_image.settings import APART, SIZE
 
 RANK = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2"}
+OF_AGENT = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "pod1", "MASTER_PORT": "29500", AGENT: "True"}
 
 
 def know_one() -> None:
@@ -42,7 +44,7 @@ def know_all() -> None:
 
 
 def nothing() -> None:
-    """Have no accelerate."""
+    """Leave all as it is."""
 
 
 @pytest.fixture(autouse=True)
@@ -216,3 +218,29 @@ def test_ranks_compare_where_no_agent_has(agent: str, ends: bool, server: Any, m
             next(distributed_c10d.rendezvous("env://"))
     else:
         assert next(distributed_c10d.rendezvous("env://"))[1:] == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "act", "told", "job"),
+    [
+        pytest.param("", nothing, OF_AGENT, Job(1, 4, "pod1", 29500, "3"), id="of an agent"),
+        pytest.param("tcp", leave, OF_AGENT, Job(1, 4, "pod1", 29500, "3"), id="of an agent, without a group"),
+        pytest.param("tcp", nothing, {}, Job(1, 2, "127.0.0.1", 0, "3"), id="of a group"),
+        pytest.param("tcp", leave, {}, None, id="the group is gone"),
+        pytest.param("", nothing, {}, None, id="a group by a file"),
+    ],
+)
+def test_ranks_are_found_by_the_store_of_their_agent_or_of_their_group(
+    method: str, act: Callable[[], None], told: dict[str, str], job: Job | None, run_ranks: Any
+) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+
+    def find() -> Any:
+        act()
+        return waits.find_job({**told, "TORCHELASTIC_RESTART_COUNT": "3"})
+
+    done = run_ranks(find, method=f"tcp://127.0.0.1:{port}" if method else "")[0]
+
+    assert done[1].result == (job._replace(port=job.port or port) if job else None)
