@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from multinode_image.errors import Refusal
 from multinode_image.reading import read_range, whole
-from multinode_image.settings import SIZE
+from multinode_image.settings import SIZE, may_work_apart
 from multinode_image.world.model import ALONE, EVERY_NODE, MPIJOB_LAUNCHER, TORCHRUN, TORCHRUN_WORKER, World
 from multinode_image.world.ranks import is_in_step
 from multinode_image.world.signs import list_variables
@@ -104,7 +104,9 @@ def check_program(environ: Mapping[str, str], world: World, program: str, script
     if program != TORCHRUN:
         return
     check_required_size(environ, world)
-    if outer and outer.started and outer.kind != TORCHRUN_WORKER and not world.several_nodes:
+    if world.several_nodes or may_work_apart(environ):
+        return
+    if outer and outer.started and outer.kind != TORCHRUN_WORKER:
         ranks = f"multinode {script} without torchrun, which is one rank in each of these processes"
         nodes = "one torchrun on each node, with --nnodes and --rdzv_endpoint"
         remedy = f"{ranks}; or {nodes}; or unset these variables to train alone"

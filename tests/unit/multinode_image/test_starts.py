@@ -80,6 +80,8 @@ def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> No
         ("--nproc 2 doctor --network", {}, "torchrun --standalone --nproc_per_node 2 HOME/network.py gloo"),
         ("torchrun x.py", left_by("slurm-one-task"), "HOME/python3 -u x.py"),
         ("torchrun x.py", left_by("torchrun-worker"), "HOME/python3 -u x.py"),
+        ("torchrun x.py", {**left_by("intel-mpi-1"), "MULTINODE_APART": "1"}, "HOME/python3 -u x.py"),
+        ("torchrun x.py", {**left_by("slurm-step"), "MULTINODE_APART": "1"}, "HOME/python3 -u x.py"),
         ("torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint m:1 x.py", left_by("slurm-step"),
          "HOME/python3 -u x.py"),
         ("torchrun --no-python bash x.sh", {}, "bash x.sh"),
