@@ -15,6 +15,7 @@ import pytest
 from multinode_image import timeouts
 from multinode_image.commands import doctor as module
 from multinode_image.commands.doctor import (
+    CHECKS,
     OK,
     WARNING,
     WRONG,
@@ -154,6 +155,13 @@ def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None
 
     assert {check.state for check in checks.values()} == {OK}
     assert value in checks[name].value
+
+
+def test_every_check_has_a_row() -> None:
+    tables = [mark.args[1] for test in (test_a_fault_is_named_with_its_remedy, test_what_is_no_fault)
+              for mark in test.pytestmark]  # fmt: skip
+
+    assert {row[1] for table in tables for row in table} == CHECKS.keys()
 
 
 def test_a_probe_that_died_is_said_where_something_was_to_be_imported() -> None:
