@@ -56,7 +56,7 @@ def option_key(name: str) -> str:
 # Variables of an image that the user names, as NAME=VALUE: each once, and no secret.
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# What an image sets itself (layers/entrypoint_layer.py), and what keeps its programs from starting.
+# What an image sets itself (layers/configuration.py), and what keeps its programs from starting.
 OF_IMAGE = (
     "ACCELERATE_USE_CPU", "HF_HOME", "HF_HUB_DISABLE_TELEMETRY", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "LANG",
     "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "PIP_CONSTRAINT", "PYTHONHOME", "PYTHONPATH",

@@ -10,8 +10,9 @@ from images import report
 from images.base.base import Site
 from images.check import verify
 from images.deliver.engine import ENGINES
-from images.layers import entrypoint_layer
-from images.layers.entrypoint_layer import DIRECTORIES, ENVIRONMENT, GID, UID
+from images.layers import configuration, entrypoint_layer
+from images.layers.configuration import ENVIRONMENT
+from images.layers.entrypoint_layer import DIRECTORIES, GID, UID
 from images.layers.examples import PLACE
 from images.lock import lockfile
 from manifests.pod import GROUP
@@ -58,7 +59,7 @@ def promised(what: str) -> list[str]:
 
 
 def test_labels() -> None:
-    labels = entrypoint_layer.labels(lock(python="3.10"), base(SYSTEM, is_debian=True))
+    labels = configuration.labels(lock(python="3.10"), base(SYSTEM, is_debian=True))
     ours = {name for name in labels if name.startswith("multinode.")}
 
     assert ours == set(promised("labels")), "docs/reference.md promises every label of ours"

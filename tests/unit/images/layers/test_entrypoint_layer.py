@@ -1,4 +1,4 @@
-"""The lines that every Python of an image reads when it starts."""
+"""What pip holds in an image, the files of its entrypoint, and what it says of itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import zstandard
 
 from images.base.base import BaseImage, Site
 from images.layers import entrypoint_layer
-from images.layers.entrypoint_layer import AT_START, ENVIRONMENT, PACKAGE, container_settings, labels, read_entrypoint
+from images.layers.configuration import ENVIRONMENT, container_settings, labels
+from images.layers.entrypoint_layer import AT_START, PACKAGE, read_entrypoint
 from images.lock.lock import Lock
 from images.oci.layer import Directories
 from images.oci.layer_writer import LayerWriter
