@@ -1,4 +1,4 @@
-"""The defaults of a task, and which of them make sense beside what was typed."""
+"""The defaults of a task beside what was typed, what is refused or set for it before its start, and all tasks."""
 
 from __future__ import annotations
 
