@@ -8,7 +8,7 @@ from pathlib import Path
 
 from multinode_image.machine.image import Stack
 from multinode_image.report.charts import FEW
-from multinode_image.report.cost import Asked, write_costs
+from multinode_image.report.cost import CostOptions, write_costs
 from multinode_image.report.metrics import write_metrics
 from multinode_image.report.page import MOST, write_page
 from multinode_image.report.trainings import Training
@@ -44,7 +44,7 @@ def produce() -> dict[str, str]:
         "report.html": write_page([one], ["the newest 1 of 2 trainings"]),
         "reports.html": write_page([train("/results/one", FEW), other]),
         "many.html": write_page([many, one, other]).partition("<section>")[0],
-        "costs.txt": write_costs(one, Asked(36, 119, 0.1)) + "\n",
+        "costs.txt": write_costs(one, CostOptions(36, 119, 0.1)) + "\n",
         "metrics.txt": write_metrics(other),
         "tasks.txt": list_every_task() + "\n",
     }
