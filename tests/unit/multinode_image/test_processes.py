@@ -25,6 +25,7 @@ from multinode_image.processes import IGNORED, become, execute, has_group, is_of
 from multinode_image.settings import LOGS
 from multinode_image.tasks.command import PLAIN, SMOKE, Command, Kind
 from multinode_image.world.model import ALONE, MPI, TORCHRUN, World
+from tests.support.clocks import Clock
 from tests.support.starts import place
 
 
@@ -200,7 +201,7 @@ def test_an_answer_is_printed_whole(
 ) -> None:
     rank = Rank(proc, 17)
     looks = iter([b"rank 0 is", b"rank 0 is at train.py:4 (sleep)\n  MainThread" + DONE])
-    monkeypatch.setattr("time.sleep", lambda _: rank.answer.write_bytes(next(looks)))
+    monkeypatch.setattr(stacks, "time", Clock(sleep=lambda _: rank.answer.write_bytes(next(looks))))
 
     assert print_stacks(str(proc)) == 0
     assert capsys.readouterr().out == "rank 0 is at train.py:4 (sleep)\n  MainThread\n"
