@@ -268,8 +268,7 @@ def test_releases_are_those_that_are_final_with_the_day_of_each_file(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [('<a href="a-1.0.tar.gz">a</a>', "does not say when"), ("<html>Log in</html>", "names no file of")],
+    ("text", "said"), [('<a href="a-1.0.tar.gz">a</a>', "does not say when"), ("<html>Log in</html>", "names no file")]
 )
 def test_a_page_in_html_has_no_days(text: str, said: str) -> None:
     reply = Reply(200, text.encode(), {"Content-Type": "text/html"})
