@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from images.layers.entrypoint_layer import GID, UID
-from tests.cluster.nodes import HAS_STEPS, MEETS, SHARED, Cluster, two_pods
+from tests.cluster.nodes import HAS_STEPS, MEETS, SHARED, Cluster, restart, two_pods
 from tests.cluster.pods import Podman, missing, podman
 from tests.support.containers import Container, detached
 from tests.support.harness import HARDENED, IMAGES, ROOT, built, call, env_options
@@ -64,7 +64,7 @@ def nodes(image: str, keys: Path, shared: Path) -> Iterator[Cluster]:
 @pytest.fixture
 def cluster(nodes: Cluster) -> Iterator[Cluster]:
     """Restart both nodes, so that nothing of an earlier test runs there, and end in the end what was started."""
-    assert call(["docker", "restart", "--time", "0", *(node.container for node in nodes.nodes)]).code == 0
+    restart(nodes)
     cluster = Cluster(nodes.network, nodes.nodes)
     yield cluster
     for child in cluster.started:

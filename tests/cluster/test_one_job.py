@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.nodes import Cluster
+from tests.cluster.nodes import Cluster, fixed
 from tests.support.documents import page
 from tests.support.harness import call
 
@@ -17,7 +17,7 @@ APART, TOGETHER = (
     "".join(f"{line[1:]}\n" for line in DIFFERENCE if not line.startswith(other)).replace("/workspace/output/", "/tmp/")
     for other in "+-"
 )
-NODES = [{"PET_NNODES": "2", "PET_MASTER_ADDR": "node0", "PET_NODE_RANK": str(rank)} for rank in (0, 1)]
+NODES = [fixed(number, PET_MASTER_ADDR="node0") for number in (0, 1)]
 WHOLE, HALF = "epoch 2: 40 steps", "epoch 2: 20 steps"  # of one process with all data, and of a rank with its part
 SAID = "multinode: this process trains by itself, and was meant to be one of 2: "
 

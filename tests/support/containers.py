@@ -99,6 +99,21 @@ class Container:
         """Read its log from the beginning and go on."""
         return Started(["docker", "logs", "--follow", self.name])
 
+    def inspect(self, form: str) -> str:
+        """Return what the engine knows of it."""
+        return call(["docker", "inspect", "--format", form, self.name]).out.strip()
+
+    @property
+    def process(self) -> str:
+        """Return the number of its main process on this machine."""
+        number = self.inspect("{{.State.Pid}}")
+        assert int(number)  # 0 is this very machine
+        return number
+
+    def change_network(self, *command: str) -> None:
+        """Run a command of this machine in its network."""
+        assert call(["nsenter", "--target", self.process, "--net", *command]).code == 0
+
     def shell(self, script: str, seconds: float = 90) -> Done:
         """Run a line of shell in it."""
         return call(["docker", "exec", self.name, "bash", "-c", script], seconds=seconds)
