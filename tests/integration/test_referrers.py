@@ -8,7 +8,6 @@ import gzip
 import json
 import os
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +35,6 @@ from tests.support.registry import manifest as manifest_at
 pytestmark = needed
 
 INDEX = "application/vnd.oci.image.index.v1+json"
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a registry without the interface."""
-    with running(tmp_path_factory.mktemp("registry") / "open") as host:
-        yield host
 
 
 def access(store: Store, login: str | None = None, host: str = "") -> Access:
@@ -103,17 +95,17 @@ def test_a_registry_with_the_interface_lists_both_and_gets_no_tag(store: Store, 
     assert list(registry.tags) == ["1"]
 
 
-def test_a_registry_without_the_interface_gets_a_tag_that_lists_both(plain: str, store: Store) -> None:
+def test_a_registry_without_the_interface_gets_a_tag_that_lists_both(open_registry: str, store: Store) -> None:
     image = finished(store, SMALL)
 
-    push(image, f"{plain}/tag/b:1", store, access(store))
-    push(image, f"{plain}/tag/b:1", store, access(store))
+    push(image, f"{open_registry}/tag/b:1", store, access(store))
+    push(image, f"{open_registry}/tag/b:1", store, access(store))
 
-    rows = listed_by_tag(f"{plain}/tag/b", image)
+    rows = listed_by_tag(f"{open_registry}/tag/b", image)
     assert [row["artifactType"] for row in rows] == [provenance.CYCLONEDX, provenance.IN_TOTO]
     assert rows[1]["annotations"] == {provenance.PREDICATE_KEY: "https://slsa.dev/provenance/v1"}
-    assert [content(plain, "tag/b", row["digest"]) for row in rows] == [one.data for one in documents(image)]
-    assert digest_of(manifest_at(f"{plain}/tag/b:1") or b"") == image.digest
+    assert [content(open_registry, "tag/b", row["digest"]) for row in rows] == [one.data for one in documents(image)]
+    assert digest_of(manifest_at(f"{open_registry}/tag/b:1") or b"") == image.digest
 
 
 def test_a_login_opens_the_list_of_a_registry_without_the_interface(store: Store, tmp_path: Path) -> None:
@@ -127,26 +119,26 @@ def test_a_login_opens_the_list_of_a_registry_without_the_interface(store: Store
             list_attached(image.digest, place_of(f"{host}/a/b"), access(store))
 
 
-def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain: str, store: Store) -> None:
+def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(open_registry: str, store: Store) -> None:
     image, known = finished(store, SMALL), access(store)
-    transfer.push([image], reference.push_target(f"{plain}/cut/b:1"), store, known, "zstd")
-    with connection_to(plain) as way:
+    transfer.push([image], reference.push_target(f"{open_registry}/cut/b:1"), store, known, "zstd")
+    with connection_to(open_registry) as way:
         way.limit = 1
         with pytest.raises(WorldFault) as caught:
             attach(documents(image), place_of(f"{way.host}/cut/b"), store, known)
-    assert listed_by_tag(f"{plain}/cut/b", image) == []
+    assert listed_by_tag(f"{open_registry}/cut/b", image) == []
     assert caught.value.kind not in NOT_TAKEN
 
-    push(image, f"{plain}/cut/b:1", store, known)
+    push(image, f"{open_registry}/cut/b:1", store, known)
 
-    assert len(listed_by_tag(f"{plain}/cut/b", image)) == 2
+    assert len(listed_by_tag(f"{open_registry}/cut/b", image)) == 2
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["sbom", "provenance"])
-def test_a_document_about_another_image_is_refused(plain: str, store: Store, number: int) -> None:
+def test_a_document_about_another_image_is_refused(open_registry: str, store: Store, number: int) -> None:
     """It gets into the list by the tag, which anybody may write who may push."""
     image, other = finished(store, SMALL), finished(store, {"etc/group": b"root:x:0:\n"})
-    known, name = access(store), f"{plain}/forged/b{number}"
+    known, name = access(store), f"{open_registry}/forged/b{number}"
     forged = dataclasses.replace(documents(other)[number], data=b"{}")
     transfer.push([image], reference.push_target(f"{name}:1"), store, known, "zstd")
     attach([forged], place_of(name), store, known)

@@ -46,13 +46,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def registry(folder: Path) -> Iterator[str]:
-    """Run a registry that anybody may pull from."""
-    with running(folder / "open") as host:
-        for tag in (TAG, "zstd", "none", "arm64"):
-            fill(f"{folder}/layout:{tag}", f"{host}/{NAME}:{tag}")
-        fill(f"{folder}/layout:{TAG}", f"{host}/{NAME}:docker", "--format=v2s2")
-        yield host
+def registry(folder: Path, open_registry: str) -> str:
+    """Fill the registry that anybody may pull from."""
+    for tag in (TAG, "zstd", "none", "arm64"):
+        fill(f"{folder}/layout:{tag}", f"{open_registry}/{NAME}:{tag}")
+    fill(f"{folder}/layout:{TAG}", f"{open_registry}/{NAME}:docker", "--format=v2s2")
+    return open_registry
 
 
 @pytest.fixture(scope="module")

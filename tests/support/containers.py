@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -140,6 +141,17 @@ def network(*options: str, name: str = "") -> Iterator[str]:
         yield name
     finally:
         call(["docker", "network", "rm", name])
+
+
+@contextmanager
+def own_names(*names: str) -> Iterator[Callable[[str], str]]:
+    """Yield what gives names of a page an ending that nothing else has, and remove what has such a name in the end."""
+    ending, known = f"-{new_name()}", re.compile(rf"\b({'|'.join(names)})\b(?!/)")
+    try:
+        yield lambda text: known.sub(rf"\g<1>{ending}", text)
+    finally:
+        for kind in (("rm", "--force"), ("network", "rm"), ("volume", "rm", "--force")):
+            call(["docker", *kind, *(f"{name}{ending}" for name in names)])
 
 
 def gateway(network: str) -> str:
