@@ -10,14 +10,7 @@ import pytest
 from tests.support.harness import Done, run
 
 SCRIPT = Path(__file__).with_name("exchange_ranks.py")
-OPTIONS = (
-    "--volume",
-    f"{SCRIPT}:/workspace/ranks.py:ro",
-    "--env",
-    "OMP_NUM_THREADS=1",
-    "--env",
-    "MULTINODE_BF16=emulate",
-)
+OPTIONS = (f"--volume={SCRIPT}:/workspace/ranks.py:ro", "--env=OMP_NUM_THREADS=1", "--env=MULTINODE_BF16=emulate")
 
 
 def train(image: str, ranks: int, what: str, *options: str, seconds: float = 420) -> Done:
