@@ -46,6 +46,8 @@ def take_part(acts: Sequence[Callable[[], Any]], store: Path, rank: int, size: i
 
     from multinode_image.hooks.step import gradients
 
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
+    os.environ.update({name: str(number) for name, number in place.items()})
     try:
         dist.init_process_group("gloo", f"file://{store}", timedelta(seconds=SECONDS), size, rank)
         gradients.watch_parallel(distributed)
