@@ -63,6 +63,7 @@ REFUSED = (
     Row("smoke", {"MULTINODE_METRICS": "x"}, "'x'"),
     Row("smoke", {"MULTINODE_METRICS": "70000"}, "'70000'"),
     Row("--nproc 2 smoke", {"MULTINODE_GRADIENTS": "fp8"}, "'fp8'"),
+    Row("smoke", {"MULTINODE_LOGS": "/dev/null/logs"}, "/dev/null/logs"),
     Row("--explain tasks", {}, "tasks"),
     Row("worker --port 2223", {}, "--port"),
     Row("tasks --json", {}, "--json"),
