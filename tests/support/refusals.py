@@ -59,6 +59,7 @@ REFUSED = (
     Row("--explain=xml sh", {}, "--explain=xml"),
     Row("--explain doctor", {}, "doctor"),
     Row("notebook", {}, "torch 2.13.0+cpu, transformers 5.23.0"),
+    Row("tensorboard", {}, "torch 2.13.0+cpu, transformers 5.23.0"),
     Row("--nproc 2 notebook", {}, "--nproc 2"),
     Row("smoke", {"MULTINODE_METRICS": "x"}, "'x'"),
     Row("smoke", {"MULTINODE_METRICS": "70000"}, "'70000'"),
