@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from tests.support.containers import Container, detached
-from tests.support.harness import EXAMPLES, HARDENED, OWN_SCRIPT, ROOT, built, call, run, wait_for
+from tests.support.harness import EXAMPLES, HARDENED, OWN_SCRIPT, ROOT, built, call, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -75,13 +75,6 @@ def test_tensorboard_shows_the_results(equipped: str) -> None:
         shown = requests.get(f"{open_port(container, 6006)}/data/environment", timeout=30).json()
 
     assert shown["data_location"] == "/workspace/output"
-
-
-@pytest.mark.parametrize("name", ["notebook", "tensorboard"])
-def test_an_image_without_it_says_how_to_make_one(image: str, name: str) -> None:
-    done = run(image, name)
-
-    assert done.code == 2 and "--requirements examples/notebook.txt" in done.err
 
 
 def test_a_training_answers_prometheus(image: str) -> None:
