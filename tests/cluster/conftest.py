@@ -48,15 +48,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nodes(image: str, keys: Path, shared: Path) -> Iterator[Cluster]:
     """Bring two nodes up, a core each, under a uid that no file knows, with nothing allowed, and a key of a Secret."""
     mounts = {keys / "0644": KEYS}
-    options = (
-        *MEETS,
-        *HAS_STEPS,
-        *HARDENED,
-        "--env",
-        "HF_TOKEN=hf_secret_of_the_test",
-        "--volume",
-        f"{shared}:{SHARED}",
-    )
+    options = (*MEETS, *HAS_STEPS, *HARDENED, "--env=HF_TOKEN=hf_secret_of_the_test", f"--volume={shared}:{SHARED}")
     with two_pods(f"multinode{os.getpid()}nodes", image, mounts, *options, hosts=("node0", "node1")) as cluster:
         yield cluster
 

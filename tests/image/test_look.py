@@ -80,17 +80,8 @@ def test_tensorboard_shows_the_results(equipped: str) -> None:
 def test_a_training_answers_prometheus(image: str) -> None:
     options = (*HARDENED, *OWN_SCRIPT, "--tmpfs=/workspace/output:mode=1777", "--publish", "127.0.0.1::9400")
     shown = ("--env", "MULTINODE_METRICS=9400", "--env", "STEP_SECONDS=0.2")
-    words = (
-        "--nproc",
-        "2",
-        "train.py",
-        "--output_dir",
-        "/workspace/output",
-        "--max_steps",
-        "600",
-        "--save_steps",
-        "999",
-    )
+    steps = ("--max_steps", "600", "--save_steps", "999")
+    words = ("--nproc", "2", "train.py", "--output_dir", "/workspace/output", *steps)
     with detached(*options, *shown, image, *words, network="bridge") as container:
         metrics = f"{open_port(container, 9400)}/metrics"
 
