@@ -230,10 +230,3 @@ def test_a_base_that_cannot_work_is_refused_before_wheels_are_fetched(tmp_path: 
     assert done.code == 2
     assert "no glibc" in done.err
     assert not list((tmp_path / "cache").rglob("*.whl")) and "choosing Python packages" not in done.err
-
-
-def test_a_base_that_is_not_there_leaves_a_way_out(tmp_path: Path) -> None:
-    done = build("--base", "oci:no-such", *OPTIONS, "--no-load", env={"XDG_CACHE_HOME": str(tmp_path)})
-
-    assert done.code == 2
-    assert "oci:no-such" in done.err and "try: oci:DIRECTORY" in done.err
