@@ -98,14 +98,14 @@ def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken, co
     [(elastic, {"PET_RDZV_ENDPOINT": "meeting:23456"}), (fixed, {"PET_MASTER_ADDR": "meeting"})],
     ids=["elastic", "master"],
 )
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+@pytest.mark.parametrize("is_shared", [True, False], ids=["shared", "own"])
 @pytest.mark.parametrize("command", [CLM, OWN], ids=["task", "script"])
 def test_new_containers_of_a_job_go_on_together_or_begin_together(
-    job: Job, command: tuple[str, ...], shared: bool, told: Told, place: dict[str, str]
+    job: Job, command: tuple[str, ...], is_shared: bool, told: Told, place: dict[str, str]
 ) -> None:
     """Each has another name than the one before it in its directory, and one of two own directories has checkpoints."""
     job.command = command
-    volumes = [job.volume, job.volume] if shared else [job.volume / "0", job.volume / "1"]
+    volumes = [job.volume, job.volume] if is_shared else [job.volume / "0", job.volume / "1"]
     for volume in volumes:
         volume.mkdir(exist_ok=True)
         volume.chmod(0o777)
@@ -121,7 +121,7 @@ def test_new_containers_of_a_job_go_on_together_or_begin_together(
 
     (began, step), last = steps(ends, 0)
     assert steps(ends, 1) == [(began, step), last] == [("begins", step), ("ends", 48)]
-    assert (step > 0) == shared
+    assert (step > 0) == is_shared
 
 
 @pytest.mark.slow
