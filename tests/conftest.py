@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from images.store.store import Store
-from tests.support import real_ccl
+from tests.support import real_ccl, registry
 from tests.support.faults import Broken, find_fault
 from tests.support.harness import ALONE, EXAMPLES, IMAGES, alone, built, has_docker, remove_images, tags
 
@@ -101,6 +101,13 @@ def module_path() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="multinode-test-") as name:
         Path(name).chmod(0o755)  # another user may read it
         yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def open_registry(module_path: Path) -> Iterator[str]:
+    """Run a registry that anybody may pull from and push to, and that has no list of referrers; yield host:port."""
+    with registry.running(module_path / "open") as host:
+        yield host
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from images.layers.entrypoint_layer import GID, UID
-from tests.cluster.nodes import HAS_STEPS, MEETS, SHARED, Cluster, two_pods
+from tests.cluster.nodes import HAS_STEPS, MEETS, SHARED, Cluster, restart, two_pods
 from tests.cluster.pods import Podman, missing, podman
 from tests.support.containers import Container, detached
 from tests.support.harness import HARDENED, IMAGES, ROOT, built, call, env_options
@@ -48,15 +48,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nodes(image: str, keys: Path, shared: Path) -> Iterator[Cluster]:
     """Bring two nodes up, a core each, under a uid that no file knows, with nothing allowed, and a key of a Secret."""
     mounts = {keys / "0644": KEYS}
-    options = (
-        *MEETS,
-        *HAS_STEPS,
-        *HARDENED,
-        "--env",
-        "HF_TOKEN=hf_secret_of_the_test",
-        "--volume",
-        f"{shared}:{SHARED}",
-    )
+    options = (*MEETS, *HAS_STEPS, *HARDENED, "--env=HF_TOKEN=hf_secret_of_the_test", f"--volume={shared}:{SHARED}")
     with two_pods(f"multinode{os.getpid()}nodes", image, mounts, *options, hosts=("node0", "node1")) as cluster:
         yield cluster
 
@@ -64,7 +56,7 @@ def nodes(image: str, keys: Path, shared: Path) -> Iterator[Cluster]:
 @pytest.fixture
 def cluster(nodes: Cluster) -> Iterator[Cluster]:
     """Restart both nodes, so that nothing of an earlier test runs there, and end in the end what was started."""
-    assert call(["docker", "restart", "--time", "0", *(node.container for node in nodes.nodes)]).code == 0
+    restart(nodes)
     cluster = Cluster(nodes.network, nodes.nodes)
     yield cluster
     for child in cluster.started:

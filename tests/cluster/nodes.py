@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,21 @@ KILL_A_SUPERVISOR = f"{NEWEST} && kill -9 $(ps -o ppid= -p $pid)"
 UNTIL_CLEAN = (
     f"while {NEWEST} || grep -qs '^State:.Z' /proc/[0-9]*/status; do [ $SECONDS -lt 60 ] || exit 1; sleep 0.2; done"
 )
+
+
+def fixed(number: int, **more: str) -> dict[str, str]:
+    """Return the variables of one of two nodes with a master."""
+    return {"PET_NNODES": "2", "PET_NODE_RANK": str(number), "PET_MASTER_ADDR": "pod0", **more}
+
+
+def elastic(_: int, **more: str) -> dict[str, str]:
+    """Return the variables of one of two nodes that meet at the first."""
+    meeting = {"PET_RDZV_ENDPOINT": "pod0:23456", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ID": "job"}
+    return {"PET_NNODES": "2:2", **meeting, **more}
+
+
+# How a node, by its number, is told of the other one.
+Told = Callable[..., dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -90,10 +105,8 @@ class Cluster:
     @property
     def elastic(self) -> dict[str, str]:
         """Give the variables that an elastic PyTorchJob sets in both pods."""
-        return {
-            "PET_RDZV_ENDPOINT": f"{self.nodes[0].host}:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "2:2",
-            "PET_NPROC_PER_NODE": "auto", "PET_RDZV_ID": "job", "PET_MAX_RESTARTS": "0",
-        }  # fmt: skip
+        more = {"PET_NPROC_PER_NODE": "auto", "PET_MAX_RESTARTS": "0"}
+        return elastic(0, PET_RDZV_ENDPOINT=f"{self.nodes[0].host}:23456", **more)
 
     def start(self, number: int, *command: str, environ: dict[str, str] | None = None) -> Started:
         """Start a command on a node; it is ended with the test."""
@@ -121,6 +134,11 @@ def type_mpirun(cluster: Cluster, export: str, command: str, environ: dict[str, 
         f"mpirun -f /tmp/hostfile -n 2 -ppn 1 -genv OMP_NUM_THREADS=1 multinode {command}"
     )
     return cluster.nodes[0].run("bash", "-c", script, environ=environ)
+
+
+def restart(cluster: Cluster) -> None:
+    """Restart both nodes, so that nothing of an earlier test runs there."""
+    assert call(["docker", "restart", "--time", "0", *(node.container for node in cluster.nodes)]).code == 0
 
 
 @contextmanager

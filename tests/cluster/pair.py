@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.cluster.nodes import HAS_STEPS
-from tests.support.containers import Started
+from tests.support.containers import Container, Started
 from tests.support.harness import Done, call, env_options, wait_for
 
 # Found in every container's network; -w waits for the lock of another call.
@@ -45,14 +45,11 @@ class Pair:
 
     def _each(self, command: Sequence[str]) -> None:
         for host in self.started:
-            pid = call(["docker", "inspect", "--format", "{{.State.Pid}}", f"{self.name}-{host}"]).out.strip()
-            assert int(pid)  # 0 is this very machine
-            assert call(["nsenter", "--target", pid, "--net", *command]).code == 0
+            Container(f"{self.name}-{host}").change_network(*command)
 
     def address(self, host: str) -> str:
         """Return the address of a container."""
-        form = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
-        return call(["docker", "inspect", "--format", form, f"{self.name}-{host}"]).out.strip()
+        return Container(f"{self.name}-{host}").inspect("{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}")
 
     def enough(self) -> None:
         """Let the ranks of steps.py end."""
@@ -87,13 +84,3 @@ def both(ends: Sequence[Done]) -> Done:
     """Return the ends of containers that have the same exit code as one."""
     assert len({end.code for end in ends}) == 1
     return Done(ends[0].code, "".join(end.text for end in ends), "")
-
-
-def fixed(number: int, **more: str) -> dict[str, str]:
-    """Return the variables of a node of two with a master."""
-    return {"PET_NNODES": "2", "PET_NODE_RANK": str(number), "PET_MASTER_ADDR": "pod0", **more}
-
-
-def elastic(**more: str) -> dict[str, str]:
-    """Return the variables of a node of two that meet at the first of them."""
-    return {"PET_NNODES": "2:2", "PET_RDZV_ENDPOINT": "pod0:29400", "PET_RDZV_BACKEND": "c10d", **more}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,35 +10,11 @@ import pytest
 from benchmarks.__main__ import PARTS
 from benchmarks.figures import Figures
 from benchmarks.host import scratch
-from benchmarks.host.group import TURNS, WARM, Group, Shape
-from benchmarks.host.scratch import Scratch
+from benchmarks.host.group import Shape
 from benchmarks.parts.settings import Scene
 from benchmarks.parts.train import VARIABLE
-from tests.support.harness import new_name
 
 TINY = Shape(1, 8, 1, "float32")
-
-
-@pytest.mark.slow  # the next test has all of it but containers that train apart
-def test_two_containers_apart_and_as_ranks_with_less_of_a_network(image: str, tmp_path: Path) -> None:
-    two = Group(Scratch(tmp_path, new_name(), time.monotonic()), image)
-
-    apart = two.apart(TINY)
-    together = json.loads(two.together(TINY.words, "1gbit", {"MULTINODE_GRADIENTS": "int8"}).splitlines()[-1])
-
-    assert len(apart) == 2 and min(apart) > 0
-    assert together["world"] == 2 and len(together["steps"]) == WARM + TINY.steps
-
-
-@pytest.mark.slow  # as the part `network` below, in seconds
-def test_ranks_that_train_in_every_way_in_turn(image: str, tmp_path: Path) -> None:
-    two = Group(Scratch(tmp_path, new_name(), time.monotonic()), image, script=TURNS)
-    ways = ["apart", "default", "off"]
-    words = ["--batch", "1", "--length", "8", "--layers", "1", "--steps", "2", "--dtype", "float32"]
-
-    seconds = json.loads(two.together([*words, *ways], "1gbit").splitlines()[-1])
-
-    assert {way: len(steps) for way, steps in seconds.items()} == dict.fromkeys(ways, 2)
 
 
 def check_nothing(cpuinfo: str) -> None:

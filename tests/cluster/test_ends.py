@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.nodes import Cluster
+from tests.cluster.nodes import Cluster, Told, elastic, fixed
 from tests.support.containers import Container
 from tests.support.harness import wait_for
 
 SCRIPT = ("--volume", f"{Path(__file__).with_name('ends.py')}:/workspace/ends.py:ro")
-MASTER = {"PET_MASTER_ADDR": "pod0", "PET_NNODES": "2"}
-ELASTIC = {"PET_RDZV_ENDPOINT": "pod0:23456", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ID": "job", "PET_NNODES": "2:2"}
 BOUND, OBEYS = 30, 10  # seconds until all nodes have ended, and until one has that was told to
 TYPED = "torchrun --nnodes 2 --nproc_per_node 1 --node_rank NUMBER --master_addr pod0 ends.py"
 HOWS = {
@@ -46,12 +44,11 @@ def image(request: pytest.FixtureRequest, image: str) -> str:
 def pods(container: Callable[..., Container]) -> Start:
     """Start a script on two nodes."""
 
-    def start(how: str, when: str, environ: dict[str, str] = MASTER, words: str = "ends.py") -> list[Container]:
+    def start(how: str, when: str, told: Told = fixed, words: str = "ends.py", **more: str) -> list[Container]:
         started = []
         for number in (0, 1):
-            place = {} if "PET_RDZV_ENDPOINT" in environ or not environ else {"PET_NODE_RANK": str(number)}
             command = (*words.replace("NUMBER", str(number)).split(), how, when)
-            started.append(container(f"pod{number}", number, *command, environ={**environ, **place}, options=SCRIPT))
+            started.append(container(f"pod{number}", number, *command, environ=told(number, **more), options=SCRIPT))
         return started
 
     return start
@@ -85,12 +82,10 @@ def test_a_job_that_failed_on_one_node_has_failed_on_both(pods: Start, how: str,
     ("how", "when"), [("exception", "after"), ("kill", "in"), ("exit", "before"), ("wait", "after")]
 )
 @pytest.mark.parametrize(
-    ("environ", "words"), [pytest.param(ELASTIC, "ends.py", id="elastic"), pytest.param({}, TYPED, id="typed torchrun")]
+    ("told", "words"), [(elastic, "ends.py"), (lambda _: {}, TYPED)], ids=["elastic", "typed torchrun"]
 )
-def test_it_is_so_whatever_starts_the_ranks(
-    pods: Start, environ: dict[str, str], words: str, how: str, when: str
-) -> None:
-    nodes = pods(how, when, environ, words)
+def test_it_is_so_whatever_starts_the_ranks(pods: Start, told: Told, words: str, how: str, when: str) -> None:
+    nodes = pods(how, when, told, words)
     assert all(end(nodes, how))
     assert all("multinode: the job has failed: " in node.log.splitlines()[-1] for node in nodes)
 
@@ -106,21 +101,19 @@ def test_a_node_whose_ranks_have_ended_well_obeys_while_it_waits_for_the_others(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("environ", [MASTER, ELASTIC])
-def test_what_rank_0_says_of_its_job_comes_once_all_have_ended_well(pods: Start, environ: dict[str, str]) -> None:
-    nodes = pods("well", "after", environ)
+@pytest.mark.parametrize("told", [fixed, elastic])
+def test_what_rank_0_says_of_its_job_comes_once_all_have_ended_well(pods: Start, told: Told) -> None:
+    nodes = pods("well", "after", told)
     assert [node.code(120) for node in nodes] == [0, 0]
     said = [re.findall(r"(?m)^multinode: trained as one job of 2 ranks.*$", node.log) for node in nodes]
     assert sorted(map(len, said)) == [0, 1]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("environ", [MASTER, ELASTIC])
-def test_ranks_that_have_ended_well_start_again_with_those_of_another_node(
-    pods: Start, environ: dict[str, str]
-) -> None:
+@pytest.mark.parametrize("told", [fixed, elastic])
+def test_ranks_that_have_ended_well_start_again_with_those_of_another_node(pods: Start, told: Told) -> None:
     """Rank 1 fails once, after the last collective."""
-    nodes = pods("once", "after", {**environ, "PET_MAX_RESTARTS": "2"})
+    nodes = pods("once", "after", told, PET_MAX_RESTARTS="2")
     assert [node.code(180) for node in nodes] == [0, 0]
 
 

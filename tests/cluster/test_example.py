@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.containers import own_names
 from tests.support.documents import page
 from tests.support.harness import call
 
-NAMES = re.compile(r"\b(training|pod0|pod1|results2)\b")
 # A model that has learned nothing names the largest section: 15 of 100 texts.
 LEAST = 0.55
 
@@ -21,17 +21,12 @@ def test_two_containers_learn_as_the_page_says(image: str, tmp_path: Path) -> No
     shown = "\n".join("\n".join(lines) for _, lines in page("docs/example.md").blocks)
     fetch = next(line for line in shown.splitlines() if line.startswith("python -m scripts.example"))
     train = shown[shown.index("docker network create") :]
-    ending = f"-example-{tmp_path.name}"
-    script = NAMES.sub(rf"\1{ending}", train).replace("IMAGE", image).replace("$PWD/example", f"{tmp_path}/example")
     tmp_path.chmod(0o755)
 
     brought = call(["bash", "-euc", fetch.replace(" example ", f" {tmp_path}/example ")], seconds=300)
-    try:
+    with own_names("training", "pod0", "pod1", "results2") as name:
+        script = name(train).replace("IMAGE", image).replace("$PWD/example", f"{tmp_path}/example")
         done = call(["bash", "-euc", script], seconds=900)
-    finally:
-        call(["docker", "rm", "--force", f"pod0{ending}", f"pod1{ending}"])
-        call(["docker", "network", "rm", f"training{ending}"])
-        call(["docker", "volume", "rm", f"results2{ending}"])
 
     assert brought.code == 0, brought.err
     assert done.code == 0, done.err

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.nodes import Told, elastic, fixed
 from tests.support.containers import Container
 from tests.support.faults import Broken
 from tests.support.harness import OFFLINE, TRAIN_SCRIPT, Done, call, wait_for
@@ -17,8 +18,6 @@ from tests.support.harness import OFFLINE, TRAIN_SCRIPT, Done, call, wait_for
 STEPS = ("--max_steps", "48", "--save_steps", "4")
 CLM = ("clm", *STEPS, "--report_to", "none", "--disable_tqdm", "true")
 SCRIPT = ("train.py", *STEPS, "--output_dir", "/workspace/output/clm")
-ELASTIC = {"PET_RDZV_ENDPOINT": "pod0:23456", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ID": "job", "PET_NNODES": "2:2"}
-MASTER = {"PET_MASTER_ADDR": "pod0", "PET_NNODES": "2"}
 ANEW = ("--restart", "on-failure:5")  # as a pod whose restartPolicy is OnFailure
 KILL = "kill -9 $(pgrep -n -f '(run_[c]lm|[t]rain).py')"
 
@@ -32,17 +31,12 @@ class Job:
     command: tuple[str, ...] = CLM
     pods: list[Container] = field(default_factory=list)
 
-    def start(
-        self, environ: dict[str, str], *words: str, options: tuple[str, ...] = (), volume: Path | None = None
-    ) -> None:
+    def start(self, told: Told, *options: str, volume: Path | None = None, **more: str) -> None:
         """Start the next pod."""
-        number = len(self.pods)
-        mounts = (*OFFLINE, *TRAIN_SCRIPT, "--volume", f"{volume or self.volume}:/workspace/output")
-        place = {} if "PET_RDZV_ENDPOINT" in environ else {"PET_NODE_RANK": str(number)}
-        place |= {"STEP_SECONDS": "0.2", **environ}
-        self.pods.append(
-            self.make(f"pod{number}", number % 2, *self.command, *words, environ=place, options=mounts + options)
-        )
+        host, node = f"pod{len(self.pods)}", len(self.pods) % 2
+        mounts = (*OFFLINE, *TRAIN_SCRIPT, "--volume", f"{volume or self.volume}:/workspace/output", *options)
+        environ = told(node, STEP_SECONDS="0.2", **more)
+        self.pods.append(self.make(host, node, *self.command, environ=environ, options=mounts))
 
     def trains(self, seconds: float = 240) -> None:
         """Wait until it has left a checkpoint."""
@@ -52,19 +46,13 @@ class Job:
     def end(self) -> list[Done]:
         """Wait until every pod has ended for good; return the exit codes, and all that they have said."""
         for pod in self.pods:
-            while self.inspect(pod, "{{.State.Running}}") == "true":  # as it is while it is started anew
+            while pod.inspect("{{.State.Running}}") == "true":  # as it is while it is started anew
                 pod.code(300)
         return [pod.done() for pod in self.pods]
 
     def kill(self, number: int) -> None:
         """Kill all of a pod, as the end of its node does; Docker starts nothing again that `docker kill` has killed."""
-        pod = self.pods[number]
-        assert call(["kill", "-9", self.inspect(pod, "{{.State.Pid}}")]).code == 0
-
-    @staticmethod
-    def inspect(pod: Container, value: str) -> str:
-        """Return what Docker knows of a pod."""
-        return call(["docker", "inspect", "--format", value, pod.name]).out.strip()
+        assert call(["kill", "-9", self.pods[number].process]).code == 0
 
 
 @pytest.fixture
@@ -93,7 +81,7 @@ def assert_went_on(ends: list[Done]) -> None:
 def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken, command: tuple[str, ...]) -> None:
     job.command = command
     for _ in range(2):
-        job.start({**ELASTIC, "PET_MAX_RESTARTS": "1"})
+        job.start(elastic, PET_MAX_RESTARTS="1")
     job.trains()
 
     with broken.happens():
@@ -106,27 +94,24 @@ def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken, co
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "environs",
-    [
-        [{**ELASTIC, "PET_RDZV_ENDPOINT": "meeting:23456"}] * 2,
-        [{**MASTER, "PET_MASTER_ADDR": "meeting", "PET_NODE_RANK": str(node)} for node in range(2)],
-    ],
+    ("told", "place"),
+    [(elastic, {"PET_RDZV_ENDPOINT": "meeting:23456"}), (fixed, {"PET_MASTER_ADDR": "meeting"})],
     ids=["elastic", "master"],
 )
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+@pytest.mark.parametrize("is_shared", [True, False], ids=["shared", "own"])
 @pytest.mark.parametrize("command", [CLM, SCRIPT], ids=["task", "script"])
 def test_new_containers_of_a_job_go_on_together_or_begin_together(
-    job: Job, command: tuple[str, ...], shared: bool, environs: list[dict[str, str]]
+    job: Job, command: tuple[str, ...], is_shared: bool, told: Told, place: dict[str, str]
 ) -> None:
     """Each has another name than the one before it in its directory, and one of two own directories has checkpoints."""
     job.command = command
-    volumes = [job.volume, job.volume] if shared else [job.volume / "0", job.volume / "1"]
-    for place in volumes:
-        place.mkdir(exist_ok=True)
-        place.chmod(0o777)
+    volumes = [job.volume, job.volume] if is_shared else [job.volume / "0", job.volume / "1"]
+    for volume in volumes:
+        volume.mkdir(exist_ok=True)
+        volume.chmod(0o777)
     for start in range(2):
-        for place, options, environ in zip(volumes, (("--network-alias", "meeting"), ()), environs, strict=True):
-            job.start({**environ, "PET_MAX_RESTARTS": "0"}, options=options, volume=place)
+        for volume, options in zip(volumes, (("--network-alias", "meeting"), ()), strict=True):
+            job.start(told, *options, volume=volume, PET_MAX_RESTARTS="0", **place)
         if start == 0:
             job.trains()
             for number in range(2):
@@ -136,17 +121,16 @@ def test_new_containers_of_a_job_go_on_together_or_begin_together(
 
     (began, step), last = steps(ends, 0)
     assert steps(ends, 1) == [(began, step), last] == [("begins", step), ("ends", 48)]
-    assert (step > 0) == shared
+    assert (step > 0) == is_shared
 
 
 @pytest.mark.slow
 def test_a_node_joins_late(job: Job, broken: Broken) -> None:
-    elastic = {**ELASTIC, "PET_NNODES": "1:2", "PET_MAX_RESTARTS": "0"}
-    job.start(elastic)
+    job.start(elastic, PET_NNODES="1:2", PET_MAX_RESTARTS="0")
     job.trains()
 
     with broken.happens():
-        job.start(elastic)
+        job.start(elastic, PET_NNODES="1:2", PET_MAX_RESTARTS="0")
         ends = job.end()
 
     broken.ended(*ends)
@@ -154,10 +138,10 @@ def test_a_node_joins_late(job: Job, broken: Broken) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("environ", [ELASTIC, MASTER], ids=["elastic", "master"])
-def test_the_node_of_rank_0_is_started_again(job: Job, broken: Broken, environ: dict[str, str]) -> None:
+@pytest.mark.parametrize("told", [elastic, fixed])
+def test_the_node_of_rank_0_is_started_again(job: Job, broken: Broken, told: Told) -> None:
     for _ in range(2):
-        job.start({**environ, "PET_MAX_RESTARTS": "0"}, options=ANEW)
+        job.start(told, *ANEW, PET_MAX_RESTARTS="0")
     job.trains()
 
     with broken.happens():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.pods import ELASTIC, SIZES, TRAINJOB, Form, Podman, podman
-from tests.support.harness import Done
+from tests.support.harness import Done, env_options
 from tests.support.hub import Hub, serving
 from tests.support.hub_repositories import fill
 from tests.support.manifests import run
@@ -38,17 +38,8 @@ def hub(node: Podman) -> Iterator[Hub]:
 
 def fetch(node: Podman, image: str, hub: Hub, *words: str, token: str = "") -> Done:
     """Play the Job that fetches into the claim, and wait for its end."""
-    options = (
-        "--image",
-        image,
-        "--pvc",
-        node.network,
-        "--env",
-        f"HF_ENDPOINT={hub.url}",
-        "--env",
-        "HF_HUB_ETAG_TIMEOUT=3",
-    )
-    pod = make_job_pod(run("prefetch", *options, *words).manifest)
+    variables = env_options({"HF_ENDPOINT": hub.url, "HF_HUB_ETAG_TIMEOUT": "3"})
+    pod = make_job_pod(run("prefetch", "--image", image, "--pvc", node.network, *variables, *words).manifest)
     node.play([fill_secrets(pod, {"hf-token": {"HF_TOKEN": token}})], node.addresses(1))
     [end] = node.ends([LOG])
     return end

@@ -8,28 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.nodes import PLAIN, SHARED, Cluster, type_mpirun
+from tests.cluster.nodes import PLAIN, SHARED, Cluster, Told, fixed, type_mpirun
 from tests.support.containers import Container
 from tests.support.harness import call, wait_for
 
 STEPS = ("train.py", "--max_steps", "8", "--save_steps", "2", "--output_dir", "/workspace/output/run")
 LATE = 6.0  # seconds for which the client of a shared file system does not show a checkpoint
 Start = Callable[..., list[Container]]
-# How both pods are told of each other.
-STATIC = {"PET_MASTER_ADDR": "pod0", "PET_NNODES": "2"}
-OPERATOR = {"MASTER_ADDR": "pod0", "MASTER_PORT": "29500", "WORLD_SIZE": "2"}
+
+
+def by_operator(number: int, **more: str) -> dict[str, str]:
+    """Return the variables of one of two pods that an operator tells of each other."""
+    return {"MASTER_ADDR": "pod0", "MASTER_PORT": "29500", "WORLD_SIZE": "2", "RANK": str(number), **more}
 
 
 @pytest.fixture
 def pods(container: Callable[..., Container], shared: Path) -> Start:
     """Start the script on two nodes, each with its view of the results."""
 
-    def start(views: list[Path], told: dict[str, str] = STATIC, **environ: str) -> list[Container]:
+    def start(views: list[Path], told: Told = fixed, **environ: str) -> list[Container]:
         started = []
         for number, view in enumerate(views):
-            place = {"RANK": str(number)} if "WORLD_SIZE" in told else {"PET_NODE_RANK": str(number)}
             mounts = ("--volume", f"{shared}/train.py:/workspace/train.py:ro", "--volume", f"{view}:/workspace/output")
-            pod = container(f"pod{number}", number, *STEPS, environ={**told, **place, **environ}, options=mounts)
+            pod = container(f"pod{number}", number, *STEPS, environ=told(number, **environ), options=mounts)
             started.append(pod)
         return started
 
@@ -61,8 +62,8 @@ def end(pods: list[Container]) -> list[str]:
     return said
 
 
-@pytest.mark.parametrize("told", [STATIC, pytest.param(OPERATOR, marks=pytest.mark.slow)], ids=["torchrun", "operator"])
-def test_the_same_command_goes_on(pods: Start, views: list[Path], told: dict[str, str]) -> None:
+@pytest.mark.parametrize("told", [fixed, pytest.param(by_operator, marks=pytest.mark.slow)])
+def test_the_same_command_goes_on(pods: Start, views: list[Path], told: Told) -> None:
     """Rank 0 dies after step 5."""
     shared = [views[0], views[0]]
     assert any("rank 0 begins at step 0" in said for said in end(pods(shared, told, DIE_AT="5")))

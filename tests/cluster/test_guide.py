@@ -15,14 +15,12 @@ from typing import Any
 
 import pytest
 
-from multinode_image.machine.limits import has_bf16, read_flags
 from tests.cluster.nodes import Cluster, two_pods
 from tests.support import real_ccl
 from tests.support.containers import Started
 from tests.support.harness import ROOT, Done, call, env_options
+from tests.support.machines import find_bf16
 
-# The type that `--bf16` computes in on this machine, below the entrypoint.
-COMPUTES = "torch.bfloat16" if has_bf16(read_flags(Path("/proc/cpuinfo").read_text())) else "torch.float32"
 SCRIPT = "/workspace/transformers/examples/pytorch/question-answering/run_qa.py"
 SETVARS = """\
 oneccl_bindings_for_pytorch_path=$(python -c "from oneccl_bindings_for_pytorch import cwd; print(cwd)")
@@ -126,7 +124,7 @@ def test_mpirun_on_two_nodes(pods: Cluster) -> None:
 
     assert done.code == 0
     assert world(ranks(done)) == [(rank, 4, "ccl") for rank in range(4)]
-    assert {(said["bf16"], said["computes"]) for said in ranks(done)} == {(True, COMPUTES)}
+    assert {(said["bf16"], said["computes"]) for said in ranks(done)} == {(True, find_bf16())}
 
 
 def run_job(pods: Cluster, command: list[str]) -> list[Done]:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.cluster.conftest import KEYS
-from tests.cluster.nodes import Cluster, two_pods
-from tests.support.harness import HARDENED, Done, call, env_options, run
+from tests.cluster.nodes import Cluster, fixed, restart, two_pods
+from tests.support.harness import HARDENED, Done, env_options, run
 from tests.support.library_wheels import LIBRARIES, build_libraries
 
 # What all of them have in common is in test_one_job.py: plain torch and accelerate.
@@ -76,8 +76,8 @@ class Libraries:
 
     def two(self, script: str, name: str, **more: str) -> Done:
         """Run a script in two containers by the variables of the page on several machines."""
-        fixed = {"PET_NNODES": "2", "PET_MASTER_ADDR": self.cluster.nodes[0].host, **self.environ(name, **more)}
-        environ = [{**fixed, "PET_NODE_RANK": str(number)} for number in (0, 1)]
+        place = {"PET_MASTER_ADDR": self.cluster.nodes[0].host, **self.environ(name, **more)}
+        environ = [fixed(number, **place) for number in (0, 1)]
         ends = self.cluster.both(f"{SCRIPTS}/{script}", environ=environ, seconds=SECONDS)
         return Done(max(end.code for end in ends), "".join(end.text for end in ends), "")
 
@@ -132,7 +132,7 @@ def libraries(image: str, keys: Path, module_path: Path, module_tag: Callable[[s
 @pytest.fixture
 def fresh(libraries: Libraries) -> Iterator[Libraries]:
     """Restart both nodes, so that nothing of an earlier test runs there, and end in the end what was started."""
-    assert call(["docker", "restart", "--time", "0", *(node.container for node in libraries.cluster.nodes)]).code == 0
+    restart(libraries.cluster)
     yield libraries
     while libraries.cluster.started:
         libraries.cluster.started.pop().end()

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.report.scaling import DATA
 from tests.cluster.nodes import Cluster
-from tests.support.harness import call
+from tests.support.containers import Container
 
 
 def limit(cluster: Cluster, megabits: int) -> None:
@@ -18,10 +18,8 @@ def limit(cluster: Cluster, megabits: int) -> None:
     """
     rate, burst = f"{megabits}mbit", f"{megabits * 1000 // 8 // 10}kb"
     for node in cluster.nodes:
-        process = call(["docker", "inspect", "--format", "{{.State.Pid}}", node.container]).out.strip()
-        assert int(process)  # 0 is this very machine
-        enter = ["nsenter", "--target", process, "--net", "tc", "qdisc", "add", "dev", "eth0", "root", "tbf"]
-        assert call([*enter, "rate", rate, "burst", burst, "latency", "50ms"]).code == 0
+        bucket = ("tbf", "rate", rate, "burst", burst, "latency", "50ms")
+        Container(node.container).change_network("tc", "qdisc", "add", "dev", "eth0", "root", *bucket)
 
 
 def read_rate(text: str) -> float:

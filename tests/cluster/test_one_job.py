@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.nodes import Cluster
+from tests.cluster.nodes import Cluster, fixed
+from tests.support.containers import own_names
 from tests.support.documents import page
 from tests.support.harness import call
 
@@ -17,7 +18,7 @@ APART, TOGETHER = (
     "".join(f"{line[1:]}\n" for line in DIFFERENCE if not line.startswith(other)).replace("/workspace/output/", "/tmp/")
     for other in "+-"
 )
-NODES = [{"PET_NNODES": "2", "PET_MASTER_ADDR": "node0", "PET_NODE_RANK": str(rank)} for rank in (0, 1)]
+NODES = [fixed(number, PET_MASTER_ADDR="node0") for number in (0, 1)]
 WHOLE, HALF = "epoch 2: 40 steps", "epoch 2: 20 steps"  # of one process with all data, and of a rank with its part
 SAID = "multinode: this process trains by itself, and was meant to be one of 2: "
 
@@ -93,13 +94,9 @@ def test_two_ranks_of_a_container_train_as_the_page_says(image: str, tmp_path: P
     (tmp_path / "train.py").write_text(TOGETHER.replace("/tmp/", "/workspace/output/"))
     tmp_path.chmod(0o755)
     [typed] = [shown.text for shown in PAGE.shown if shown.text.startswith("docker run")]
-    volume = f"plain-{tmp_path.name}"
 
-    try:
-        typed = typed.replace("plain:", f"{volume}:").replace("IMAGE", image)
-        done = call(["bash", "-euc", f"cd {tmp_path}\n{typed}"])
-    finally:
-        call(["docker", "volume", "rm", "--force", volume])
+    with own_names("plain") as name:
+        done = call(["bash", "-euc", f"cd {tmp_path}\n{name(typed).replace('IMAGE', image)}"])
 
     assert (done.code, done.out.count(HALF)) == (0, 2)  # in one line, where both write at once
     assert done.err.splitlines()[-1] == "multinode: trained as one job of 2 ranks, with equal weights at step 60"

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.containers import own_names
 from tests.support.documents import page
 from tests.support.harness import call
-
-NAMES = re.compile(r"\b(training|pod0|pod1|node0|node1)\b")
-
-
-@pytest.fixture
-def names() -> Iterator[str]:
-    """Lend an ending for the names of containers and of the network, and remove what has such a name."""
-    ending = f"-readme-{os.getpid()}"
-    yield ending
-    call(["docker", "rm", "--force", *(f"{name}{ending}" for name in ("pod0", "pod1", "node0", "node1"))])
-    call(["docker", "network", "rm", f"training{ending}"])
 
 
 def block(path: str) -> list[str]:
@@ -36,10 +24,9 @@ def block(path: str) -> list[str]:
         pytest.param("docs/mpi.md", marks=pytest.mark.slow),  # ranks of launch meet in test_two_nodes.py
     ],
 )
-def test_two_containers_train_as_the_page_says(image: str, names: str, tmp_path: Path, path: str) -> None:
-    script = NAMES.sub(rf"\1{names}", "\n".join(block(path))).replace("IMAGE", image)
-
-    done = call(["bash", "-euc", f"cd {tmp_path}\n{script}"])
+def test_two_containers_train_as_the_page_says(image: str, tmp_path: Path, path: str) -> None:
+    with own_names("training", "pod0", "pod1", "node0", "node1") as name:
+        done = call(["bash", "-euc", f"cd {tmp_path}\n" + name("\n".join(block(path))).replace("IMAGE", image)])
 
     assert done.code == 0
     assert re.findall(r"smoke: passed: world_size=(\d) backend=(\w+)", done.out) == [("2", "gloo")]

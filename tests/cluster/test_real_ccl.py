@@ -15,21 +15,15 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.nodes import Cluster, two_pods
-from tests.cluster.test_guide import (
-    COMPUTES,
-    MPIRUN_ON_ONE_NODE,
-    SETVARS,
-    ranks,
-    run_job,
-    world,
-)
+from tests.cluster.test_guide import MPIRUN_ON_ONE_NODE, SETVARS, ranks, run_job, world
 from tests.support import real_ccl
 from tests.support.harness import IMAGES, Done, built, remove_images, run
+from tests.support.machines import find_bf16
 
 SMOKE = ("smoke", "--bf16")
 # The same, where the guide's commands have run_qa.py; the small script in the place of that one only forms the group.
 SCRIPT = "/opt/multinode/smoke.py"
-TYPE = COMPUTES.removeprefix("torch.")
+TYPE = find_bf16().removeprefix("torch.")
 IPEX = ["--use_ipex", "--bf16"]
 
 # A rank of a script that ends right after its work, without destroying the group: its backend's thread wants Python's

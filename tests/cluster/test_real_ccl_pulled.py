@@ -16,7 +16,7 @@ from tests.cluster.nodes import Cluster, two_pods
 from tests.cluster.test_real_ccl import SMOKE, passed
 from tests.support import locks, real_ccl
 from tests.support.harness import IMAGES, Done, built, remove_images, run
-from tests.support.registry import fill, mirrored, running
+from tests.support.registry import fill, mirrored
 from tests.support.stand_in import Image, Layout, digest, layout, write
 
 pytestmark = pytest.mark.slow
@@ -28,16 +28,15 @@ LAYERS = ("debian base", "torch", "oneccl and ipex")
 
 
 @pytest.fixture(scope="module")
-def registry(engine: None, module_path: Path) -> Iterator[str]:
+def registry(engine: None, module_path: Path, open_registry: str) -> str:
     """Serve the base under Intel's name; answer the registry's address."""
     answer = built(*options(), "--base", "debian", "--no-load", "--output", f"{module_path}/debian/")
     digests = [row["digest"] for row in answer["layers"] if row["name"] in LAYERS]
     assert len(digests) == len(LAYERS)
     kept = [part for part in Layout(module_path / "debian").parts if digest(part.data) in digests]
     base = write(module_path / "base", layout({"1": Image.of(kept)}))
-    with running(module_path / "registry") as host:
-        fill(f"{base}:1", f"{host}/{INTELS}")
-        yield host
+    fill(f"{base}:1", f"{open_registry}/{INTELS}")
+    return open_registry
 
 
 def options() -> tuple[str, ...]:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.nodes import fixed
 from tests.support.containers import Container
 
 pytestmark = pytest.mark.slow
 
 SCRIPT = ("--volume", f"{Path(__file__).with_name('same.py')}:/workspace/same.py:ro")
-MASTER = {"PET_MASTER_ADDR": "pod0", "PET_NNODES": "2"}
 BOUND = 90  # seconds, of which a rank imports for some
 Start = Callable[..., Container]
 
@@ -24,8 +24,7 @@ def pod(container: Callable[..., Container]) -> Start:
     """Start the script on a node."""
 
     def start(number: int, how: str, host: str = "") -> Container:
-        environ = {**MASTER, "PET_NODE_RANK": str(number)}
-        return container(host or f"pod{number}", number, "same.py", how, environ=environ, options=SCRIPT)
+        return container(host or f"pod{number}", number, "same.py", how, environ=fixed(number), options=SCRIPT)
 
     return start
 

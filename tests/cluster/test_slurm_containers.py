@@ -78,17 +78,8 @@ def cluster(up: Slurm) -> Iterator[Slurm]:
 
 def command(cluster: Slurm, script: str, user: str = "1000:1000") -> list[str]:
     """Write the command line of a line of shell in the shared directory, with the few variables of a user's shell."""
-    shell = [
-        "env",
-        "-i",
-        "USER=somebody",
-        "HOME=/tmp",
-        "PATH=/usr/local/bin:/usr/bin:/bin",
-        "bash",
-        "-c",
-        f"cd {PLACE}\n{script}",
-    ]
-    return ["docker", "exec", "--user", user, f"{cluster.name}-{slurm.CONTROLLER}", *shell]
+    shell = ["env", "-i", "USER=somebody", "HOME=/tmp", "PATH=/usr/local/bin:/usr/bin:/bin", "bash", "-c"]
+    return ["docker", "exec", "--user", user, f"{cluster.name}-{slurm.CONTROLLER}", *shell, f"cd {PLACE}\n{script}"]
 
 
 def with_charliecloud(task: str) -> str:

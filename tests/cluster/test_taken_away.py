@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.nodes import fixed
 from tests.support.containers import Container, detached, network
 from tests.support.faults import Broken
 from tests.support.harness import OFFLINE, TRAIN_SCRIPT, env_options, wait_for
@@ -29,8 +30,7 @@ def pods(image: str, volume: Path, command: Sequence[str]) -> Iterator[list[Cont
         net = stack.enter_context(network())
         started = []
         for number in (0, 1):
-            meeting = {"PET_NNODES": "2", "PET_NODE_RANK": str(number), "PET_MASTER_ADDR": "pod0"}
-            words = ("--network-alias", f"pod{number}", *env_options({**meeting, "STEP_SECONDS": "0.1"}), *mounts)
+            words = ("--network-alias", f"pod{number}", *env_options(fixed(number, STEP_SECONDS="0.1")), *mounts)
             name = f"{net}-pod{number}"
             started.append(stack.enter_context(detached(*words, image, *command, name=name, network=net)))
         yield started

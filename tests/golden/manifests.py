@@ -7,43 +7,21 @@ tests/unit/manifests/test_definitions.py.
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 from manifests.kinds import KINDS
 from manifests.options import JOBS, has_option
 from tests.support.manifests import write
 
 USER = ("--uid", "123456")  # in all of them: the usual one is in docs/reference.md
 OF_ALL = ("--pvc", "mine", "--mount", "/data", *USER)
-EVERYTHING = (
-    *OF_ALL,
-    "--shm",
-    "1Gi",
-    "--node-selector",
-    "a=b",
-    "--env",
-    "A=b",
-    "--env-secret",
-    "WANDB_API_KEY=wandb:key",
-    "--env-secret",
-    "HF_TOKEN=hf",
-    "--volume",
-    "corpus/text:/corpus:ro",
-    "--disk",
-    "20Gi",
-    "--toleration",
-    "dedicated=training:NoSchedule",
-    "--toleration",
-    "spot",
-    "--node-affinity",
-    "zone=a,b",
-    "--service-account",
-    "trainer",
-    "--pull-secret",
-    "registry",
-    "--label",
-    "team=nlp",
-    "--annotation",
-    "note=a b",
-)
+OF_PODS = """
+    --shm 1Gi --node-selector a=b --env A=b --env-secret WANDB_API_KEY=wandb:key --env-secret HF_TOKEN=hf
+    --volume corpus/text:/corpus:ro --disk 20Gi --toleration dedicated=training:NoSchedule --toleration spot
+    --node-affinity zone=a,b --service-account trainer --pull-secret registry --label team=nlp --annotation 'note=a b'
+"""
+EVERYTHING = (*OF_ALL, *shlex.split(OF_PODS))
 # Options of pods that a TrainJob does not have.
 PODS = ("--priority-class", "low", "--env-from", "wandb", "--env-from", "configmap/settings")  # fmt: skip
 JOB = ("--namespace", "kubeflow", "--queue", "training", "--workers", "3")
@@ -58,67 +36,31 @@ def list_ends(kind: str) -> tuple[str, ...]:
 
 
 TASK = ("qa", "--bf16", "--output_dir", "/data/qa")
+RANKS, RESTARTS, SIZES = ("--nproc", "2"), ("--max-restarts", "3"), ("--cpu", "2", "--memory", "8Gi")
+
+
+def whole(kind: str, *words: str, pods: Sequence[str] = PODS) -> tuple[str, ...]:
+    """Return what is typed for a kind with all options of its own; pods: those of pods that not each kind has."""
+    return (kind, *EVERYTHING, *pods, *JOB, *list_ends(kind), *words, *TASK)
+
+
 FORMS = {
     "pytorchjob": ("pytorchjob",),
-    "pytorchjob, all": (
-        "pytorchjob",
-        *EVERYTHING,
-        *PODS,
-        *JOB,
-        *list_ends("pytorchjob"),
-        "--elastic",
-        "2:5",
-        "--max-restarts",
-        "3",
-        *TASK,
-    ),
-    "pytorchjob, fixed": ("pytorchjob", *EVERYTHING, *JOB, "--elastic", "off", "--nproc", "2", *TASK),
+    "pytorchjob, all": whole("pytorchjob", "--elastic", "2:5", *RESTARTS),
+    "pytorchjob, fixed": ("pytorchjob", *EVERYTHING, *JOB, "--elastic", "off", *RANKS, *TASK),
     "pytorchjob, one": ("pytorchjob", "--workers", "1", "--elastic", "off"),
     "script, all": ("pytorchjob", *USER, "--volume", "corpus:/corpus", "train.py", "--data", "/corpus"),
     "trainjob": ("trainjob",),
-    "trainjob, all": (
-        "trainjob",
-        *EVERYTHING,
-        *JOB,
-        *list_ends("trainjob"),
-        "--nproc",
-        "2",
-        "--runtime",
-        "multinode",
-        *TASK,
-    ),
+    "trainjob, all": whole("trainjob", *RANKS, "--runtime", "multinode", pods=()),
     "runtime": ("runtime",),
-    "runtime, all": ("runtime", *EVERYTHING, *PODS, "--workers", "3", "--max-restarts", "3", *TASK),
+    "runtime, all": ("runtime", *EVERYTHING, *PODS, "--workers", "3", *RESTARTS, *TASK),
     "mpijob": ("mpijob",),
     "job": ("job",),
-    "job, all": ("job", *EVERYTHING, *PODS, *JOB, *list_ends("job"), "--nproc", "2", "--max-restarts", "3", *TASK),
-    "job-sweep, all": ("job", *USER, *JOB, "--env", "MULTINODE_APART=1", "--max-restarts", "3", "glue", "--bf16"),
-    "mpijob, all": (
-        "mpijob",
-        *EVERYTHING,
-        *PODS,
-        *JOB,
-        *list_ends("mpijob"),
-        "--nproc",
-        "2",
-        "--max-restarts",
-        "3",
-        *TASK,
-    ),
+    "job, all": whole("job", *RANKS, *RESTARTS),
+    "job-sweep, all": ("job", *USER, *JOB, "--env", "MULTINODE_APART=1", *RESTARTS, "glue", "--bf16"),
+    "mpijob, all": whole("mpijob", *RANKS, *RESTARTS),
     "prefetch": ("prefetch",),
-    "prefetch, all": (
-        "prefetch",
-        *EVERYTHING,
-        *PODS,
-        *list_ends("prefetch"),
-        "--queue",
-        "q",
-        "--cpu",
-        "2",
-        "--memory",
-        "8Gi",
-        "qa",
-    ),
+    "prefetch, all": ("prefetch", *EVERYTHING, *PODS, *list_ends("prefetch"), "--queue", "q", *SIZES, "qa"),
     "pvc": ("pvc",),
     "pvc, all": ("pvc", "--namespace", "a", "--size", "1Ti", "--storage-class", "nfs"),
 }

@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -292,45 +291,30 @@ def always(*names: str) -> Callable[[int], tuple[str, ...]]:
 
 
 ROUNDING = 2.0**-7  # of bfloat16, once for each rank and once for the sum
+
+
+def in_autocast(*names: str, make: Callable[[], Any] = Model, **more: Any) -> Case:
+    """Return a case that computes in bfloat16, with how the names begin of what is sent so for that."""
+    return Case(make, choice="", context=autocast, error=ROUNDING, lowers=always(*names), **more)
+
+
 CASES = {
     # The first one computes in bfloat16, which is no choice of those that come after it in this process.
-    "autocast": Case(choice="", context=autocast, error=ROUNDING, lowers=always("")),
-    "float32 head": Case(
-        make=Float32Head, choice="", context=autocast, error=ROUNDING, lowers=always("words", "places", "hidden")
-    ),
-    "residual": Case(make=Residual, choice="", context=autocast, error=ROUNDING, lowers=always("hidden", "back")),
+    "autocast": in_autocast(""),
+    "float32 head": in_autocast("words", "places", "hidden", make=Float32Head),
+    "residual": in_autocast("hidden", "back", make=Residual),
     "teacher": Case(make=Teacher, choice="", lowers=always(), learns=False),
     "half of it": Case(make=Half, choice="", error=ROUNDING, lowers=always("words", "places", "hidden")),
     "changing": Case(make=Changing, choice="", error=ROUNDING, lowers=lambda step: ("",) if step < STEPS - 1 else ()),
     "in turn": Case(make=InTurn, choice="", passes=2, lowers=always(), learns=False),
-    "all in bfloat16": Case(choice="", passes=2, context=autocast, error=ROUNDING, lowers=always("")),
+    "all in bfloat16": in_autocast("", passes=2),
     "float16": Case(
         choice="", context=lambda: torch.autocast("cpu", dtype=torch.float16), error=1e-6, lowers=always(), learns=False
     ),
     "evaluation": Case(choice="", wrap=evaluate_first, lowers=always()),
-    "autocast, checkpointed": Case(
-        make=lambda: Checkpointed(True),
-        choice="",
-        options={"static_graph": True},
-        context=autocast,
-        error=ROUNDING,
-        lowers=always(""),
-    ),
-    "autocast, compiled": Case(
-        choice="",
-        wrap=lambda parallel: torch.compile(parallel, backend="eager"),
-        context=autocast,
-        error=ROUNDING,
-        lowers=always(""),
-    ),
-    "autocast, unused": Case(
-        choice="",
-        options={"find_unused_parameters": True},
-        used=True,
-        context=autocast,
-        error=ROUNDING,
-        lowers=always(""),
-    ),
+    "autocast, checkpointed": in_autocast("", make=lambda: Checkpointed(True), options={"static_graph": True}),
+    "autocast, compiled": in_autocast("", wrap=lambda parallel: torch.compile(parallel, backend="eager")),
+    "autocast, unused": in_autocast("", options={"find_unused_parameters": True}, used=True),
     "autocast, float32": Case(choice="float32", context=autocast),
     "plain": Case(),
     "nobody has chosen": Case(choice=""),
@@ -520,74 +504,6 @@ def join(batches: Callable[[int], int], error: float = 1e-6, choice: str = "floa
     check_equal(f"join {options}", weights[1])
 
 
-def double_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """Exchange as plain DDP does, times two."""
-    bucket.buffer().mul_(2 / dist.get_world_size())
-    return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda done: done.value()[0])
-
-
-double_hook.__annotations__.clear()  # torch takes no names of types there
-
-
-def register_late(passes: int, register: Callable[[Any], None], factor: float) -> None:
-    """Fail where a hook that a script registers after some passes isn't the one that exchanges.
-
-    factor: that of its gradients.
-    """
-    weights = []
-    for choice in ("off", "float32"):
-        os.environ[VARIABLE] = choice
-        torch.manual_seed(3)
-        model = torch.nn.Sequential(torch.nn.Linear(9, 9), torch.nn.Linear(9, 9))
-        parallel = DistributedDataParallel(model, bucket_cap_mb=1e-7)
-        for number in range(passes + 2):
-            model.zero_grad()
-            out = parallel(torch.full((2, 9), 1.0 + dist.get_rank()))
-            if number == passes and choice != "off":
-                register(parallel)
-            out.sum().backward()
-        weights.append(torch.cat([weight.grad.flatten() for weight in model.parameters()]))
-    check_error("late hook", weights[0] * factor, weights[1], 4e-3)
-    assert sys.modules["multinode_image.hooks.step.gradients"].SEEN.sent == "own"
-    try:
-        register(parallel)
-    except RuntimeError as error:
-        assert "only be called once" in str(error), error
-    else:
-        raise AssertionError("a second hook of the script was taken")
-
-
-LATE = 0.7  # seconds: a rank on a busy machine is kept waiting for less
-
-
-def wait_for_others(choice: str, hook: Any = None) -> None:
-    """Fail where it is not counted how long the first rank waits for the last, with a hook of the script or without."""
-    os.environ[VARIABLE] = choice
-    parallel = DistributedDataParallel(torch.nn.Linear(2, 2))
-    if hook:
-        parallel.register_comm_hook(None, hook)
-    seen, late = sys.modules["multinode_image.hooks.step.gradients"].SEEN, dist.get_rank() == dist.get_world_size() - 1
-    for number in range(3):
-        dist.barrier()
-        seen.waited = 0.0
-        with parallel.no_sync() if number == 1 else contextlib.nullcontext():
-            out = parallel(torch.ones(1, 2))
-            if late:
-                out.register_hook(lambda _: time.sleep(2 * LATE))
-            out.sum().backward()
-        much = not late and number != 1
-        assert seen.waited > LATE if much else seen.waited < LATE, f"{choice}, {hook}: {seen.waited} s in pass {number}"
-
-
-def count_waiting() -> None:
-    """Fail where waiting is not counted, whoever exchanges gradients."""
-    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-
-    wait_for_others("off")
-    wait_for_others("float32")
-    wait_for_others("", allreduce_hook)
-
-
 def compute_on(choice: str) -> None:
     """Fail where a bucket that needs one collective is waited for while gradients are still computed."""
     os.environ[VARIABLE] = choice
@@ -674,13 +590,6 @@ def lose_a_rank() -> None:
             return
 
 
-def disagree() -> None:
-    """Choose another way on each rank, which ends the job."""
-    os.environ[VARIABLE] = ["float32", "", "int8"][dist.get_rank()]
-    DistributedDataParallel(torch.nn.Linear(2, 2))
-    print("ranks that choose differently train")
-
-
 def compare_generated(count: int) -> None:
     """Fail where a generated model gets other gradients than those of plain DDP."""
     for seed in range(count):
@@ -690,16 +599,10 @@ def compare_generated(count: int) -> None:
 
 
 CHECKS: dict[str, Callable[[], None]] = {
-    "count waiting": count_waiting,
     "join": lambda: join(lambda rank: 2 + 2 * rank),
     "join, a rank without a batch": lambda: join(lambda rank: 3 * (rank == 0)),
     "join, divided by those with batches": lambda: join(lambda rank: 1 + rank, divide_by_initial_world_size=False),
     "join, autocast": lambda: join(lambda rank: 3 * (rank == 0), ROUNDING, ""),
-    "late hook": lambda: register_late(0, lambda parallel: parallel.register_comm_hook(None, double_hook), 2.0),
-    "later hook": lambda: register_late(2, lambda parallel: parallel.register_comm_hook(None, double_hook), 2.0),
-    "late hook of torch": lambda: register_late(
-        1, lambda parallel: parallel._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS), 1.0
-    ),
     "compute on": lambda: compute_on("float32"),
     "compute on, bf16": lambda: compute_on("bf16"),
     "two models": train_two,
@@ -729,7 +632,6 @@ def main(what: str, *names: str) -> None:
     compare_generated(FEW)
     if dist.get_rank() == 0:
         print(f"{len(CASES)} cases are well", flush=True)
-    disagree()
 
 
 if __name__ == "__main__":

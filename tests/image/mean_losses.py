@@ -95,21 +95,6 @@ class Sum(nn.Module):
         return losses.sum()
 
 
-class Mean(Sum):
-    """One that returns the mean over its labels, and only logs how many the step has."""
-
-    def reduce(self, losses: Any, counts: Any, number: Any) -> Any:
-        self.logged = float(number) if number is not None else 0.0
-        return losses.sum() / counts.sum()
-
-
-class OfExamples(Sum):
-    """One that returns the mean over its examples of the mean of each."""
-
-    def reduce(self, losses: Any, counts: Any, number: Any) -> Any:
-        return (losses.sum(1) / counts.sum(1)).mean()
-
-
 class Largest(Sum):
     """One whose loss is that of the worst example: neither a sum nor a mean."""
 
@@ -127,13 +112,6 @@ class Plain(Sum):
 
     def reduce(self, losses: Any, counts: Any, number: Any) -> Any:
         return losses.sum() / counts.sum()
-
-
-class PlainSum(Plain):
-    """One like it that returns a sum."""
-
-    def reduce(self, losses: Any, counts: Any, number: Any) -> Any:
-        return losses.sum()
 
 
 def tokens(draw: Any) -> dict[str, Any]:
@@ -189,11 +167,7 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[[Any], dict[str, Any]], float
     "CTC, sum": (wav2vec2("sum"), sound, 1e-3),
     "CTC, mean": (wav2vec2("mean"), sound, 1e-3),
     "router": (mixtral, words, 0.5),
-    "own sum": (Sum, tokens, 1e-4),
-    "own mean that logs": (Mean, tokens, 1e-4),
-    "own mean of examples": (OfExamples, tokens, 1e-4),
     "own mean without **kwargs": (Plain, tokens, 1e-4),
-    "own sum without **kwargs": (PlainSum, tokens, 1e-4),
     "own largest": (Largest, tokens, None),
 }  # fmt: skip
 

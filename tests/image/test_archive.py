@@ -30,6 +30,17 @@ def test_json_says_what_was_built(image: str) -> None:
     assert inspected["Config"]["Labels"]["multinode.torch"] == "2.13.0+cpu"
 
 
+def test_a_build_has_every_name_that_it_was_given(image: str) -> None:
+    names = [f"{IMAGES}:four", f"localhost:5000/{IMAGES}:five"]
+
+    answer = built("--examples", str(EXAMPLES), *(word for name in names for word in ("--tag", name)))
+
+    loaded = [call(["docker", "image", "inspect", "--format", "{{.Id}}", name]).out.strip() for name in names]
+    assert call(["docker", "rmi", *names]).code == 0
+    assert (answer["image"], answer["tags"]) == (names[0], names)
+    assert loaded == [answer["id"]] * 2
+
+
 @pytest.fixture(scope="module")
 def archive(module_path: Path) -> Path:
     path = module_path / "image.tar"

@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from tests.support.containers import Container, detached
-from tests.support.harness import EXAMPLES, HARDENED, ROOT, TRAIN_SCRIPT, built, call, run, wait_for
+from tests.support.harness import EXAMPLES, HARDENED, ROOT, TRAIN_SCRIPT, built, call, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -77,27 +77,11 @@ def test_tensorboard_shows_the_results(equipped: str) -> None:
     assert shown["data_location"] == "/workspace/output"
 
 
-@pytest.mark.parametrize("name", ["notebook", "tensorboard"])
-def test_an_image_without_it_says_how_to_make_one(image: str, name: str) -> None:
-    done = run(image, name)
-
-    assert done.code == 2 and "--requirements examples/notebook.txt" in done.err
-
-
 def test_a_training_answers_prometheus(image: str) -> None:
     options = (*HARDENED, *TRAIN_SCRIPT, "--tmpfs=/workspace/output:mode=1777", "--publish", "127.0.0.1::9400")
     shown = ("--env", "MULTINODE_METRICS=9400", "--env", "STEP_SECONDS=0.2")
-    words = (
-        "--nproc",
-        "2",
-        "train.py",
-        "--output_dir",
-        "/workspace/output",
-        "--max_steps",
-        "600",
-        "--save_steps",
-        "999",
-    )
+    steps = ("--max_steps", "600", "--save_steps", "999")
+    words = ("--nproc", "2", "train.py", "--output_dir", "/workspace/output", *steps)
     with detached(*options, *shown, image, *words, network="bridge") as container:
         metrics = f"{open_port(container, 9400)}/metrics"
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from images.layers.entrypoint_layer import GID, UID
-from images.lock import lockfile
-from images.plan.plan import Request
+from tests.support import locks
 from tests.support.documents import page
 from tests.support.harness import EXAMPLES, HARDENED, assert_three_parts, build, built, call, run
 
@@ -72,7 +71,7 @@ def test_files_are_as_copy_leaves_them_and_those_of_the_image_are_as_they_were(d
 
 
 def test_they_are_in_the_lock_the_sbom_and_the_provenance_and_are_the_last_layer(derived: Derived) -> None:
-    lock = lockfile.read_lock(lockfile.path_for(derived.layout).read_text(), "the lock", Request())
+    lock = locks.read(locks.path_beside(derived.layout))
     bill = json.loads(build("sbom", str(derived.layout)).out)
     stated = json.loads(build("provenance", str(derived.layout)).out)["predicate"]["buildDefinition"]
 
@@ -112,7 +111,7 @@ def test_a_changed_byte_is_found_by_the_name_of_its_file(derived: Derived, modul
 
 @pytest.mark.slow
 def test_elsewhere_the_files_come_from_the_bundle_or_are_asked_for(derived: Derived, module_path: Path) -> None:
-    lock, bundle = str(lockfile.path_for(derived.layout)), str(module_path / "bundle.tar")
+    lock, bundle = str(locks.path_beside(derived.layout)), str(module_path / "bundle.tar")
     assert build("bundle", "--lock", lock, "--output", bundle).code == 0
     elsewhere = {"XDG_CACHE_HOME": str(module_path / "elsewhere")}
     no = ("--no-load", "--output", str(module_path / "again.tar"))

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from images.lock import lockfile
 from images.lock.lock import Lock
-from images.plan.plan import Request
+from tests.support import locks
 from tests.support.harness import EXAMPLES, build, built, call, run
 
 # Two that need what the image has, and bring more.
@@ -58,8 +57,7 @@ def derived(image: str, module_path: Path, module_tag: Callable[[str], str]) -> 
     name, layout = module_tag("own"), module_path / "own"
     options = ("--examples", str(EXAMPLES), "--requirements", str(module_path / "mine.txt"), "--tag", name)
     answer = built(*options, "--load", "--output", f"{layout}/")
-    text = lockfile.path_for(layout).read_text()
-    return Derived(name, answer, options, lockfile.read_lock(text, "the lock", Request()))
+    return Derived(name, answer, options, locks.read(locks.path_beside(layout)))
 
 
 def test_they_train_in_it(derived: Derived) -> None:
@@ -96,7 +94,7 @@ def test_it_is_built_again_from_the_lock_inside_it(derived: Derived, module_path
 
 
 def test_the_lock_is_asked_for_again_by_the_same_options_alone(derived: Derived, module_path: Path) -> None:
-    lock = str(lockfile.path_for(module_path / "own"))
+    lock = str(locks.path_beside(module_path / "own"))
 
     again = built(*derived.options, "--no-load", "--lock", lock)
     other = build("--package", "peft==0.18.0", "--no-load", "--lock", lock)
@@ -114,5 +112,5 @@ def test_what_others_ask_for_is_resolved_with_the_image(module_path: Path) -> No
     done = build("lock", *options, "--output", str(place))
 
     assert done.code == 0, done.err
-    lock = lockfile.read_lock(place.read_text(), "the lock", Request())
+    lock = locks.read(place)
     assert lock.user_packages and {artifact.name for artifact in lock.artifacts} >= OTHERS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -42,19 +41,6 @@ def test_a_container_that_is_started_again_goes_on(
     broken.ended(done)
     assert "rank 0 begins at step 4" in done.out and "rank 0 ends at step 8" in done.out
     assert "8 of 8, started again at step 4" in train(image, volume, "report").out
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", [CLM, SCRIPT], ids=["task", "script"])
-def test_ranks_that_torchrun_starts_again_go_on(image: str, volume: Path, command: tuple[str, ...]) -> None:
-    done = train(image, volume, "--nproc", "2", *command, options=DIES)
-
-    assert done.code == 0
-    for rank in (0, 1):
-        # Two ranks may write into one line.
-        steps = re.findall(rf"rank {rank} (begins|ends) at step (\d)", done.out)
-        assert steps == [("begins", "0"), ("begins", "4"), ("ends", "8")]
-    assert done.err.count("multinode: goes on from /workspace/output/clm/checkpoint-4\n") == 1
 
 
 @pytest.mark.slow

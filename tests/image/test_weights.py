@@ -9,14 +9,7 @@ import pytest
 from tests.support.harness import run
 
 SCRIPT = Path(__file__).with_name("weight_ranks.py")
-OPTIONS = (
-    "--volume",
-    f"{SCRIPT}:/workspace/ranks.py:ro",
-    "--env",
-    "OMP_NUM_THREADS=1",
-    "--env",
-    "MULTINODE_TRAINING=1",
-)
+OPTIONS = (f"--volume={SCRIPT}:/workspace/ranks.py:ro", "--env=OMP_NUM_THREADS=1", "--env=MULTINODE_TRAINING=1")
 
 
 @pytest.mark.parametrize("kind", ["image", pytest.param("ccl_image", marks=pytest.mark.slow)])  # torch 2.4

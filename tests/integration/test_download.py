@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import signal
 import threading
@@ -47,16 +46,6 @@ def get(store: Path, url: str, digest: str = DIGEST, **known: Any) -> str:
     return download_file(Store(store), url, digest, "a.whl", Sources(**known), lambda _: None)
 
 
-def test_a_good_file_is_downloaded_once(server: Server, tmp_path: Path) -> None:
-    store, came = Store(tmp_path), list[int]()
-
-    for _ in range(2):
-        assert download_file(store, f"{server.url}/a", DIGEST, "a.whl", Sources(), came.append) == DIGEST
-
-    assert sum(came) == len(DATA)
-    assert len(server.requests) == 1
-
-
 @pytest.mark.parametrize(
     ("script", "headers"),
     [
@@ -76,36 +65,23 @@ def test_what_passes_is_tried_again(
 
 
 @pytest.mark.parametrize(
-    ("word", "digest", "fact", "value", "requests"),
+    ("word", "value"),
     [
-        ("200", "0" * 64, "a download has another sha256 than expected", f"a.whl: {DIGEST}, not 000", 1),
-        ("cut", DIGEST, "cannot download", "/a (cut short: IncompleteRead(10 bytes read, 11 more", 3),
-        ("404", DIGEST, "cannot download", "/a (404 Client Error: Not Found)", 1),
-        ("503", DIGEST, "cannot download", "/a (503 Server Error: Service Unavailable)", 3),
+        ("cut", "/a (cut short: IncompleteRead(10 bytes read, 11 more"),
+        ("503", "/a (503 Server Error: Service Unavailable)"),
     ],
 )
-def test_what_stays_is_named_and_nothing_is_kept(
-    server: Server, tmp_path: Path, word: str, digest: str, fact: str, value: str, requests: int
-) -> None:
+def test_what_stays_is_named_and_nothing_is_kept(server: Server, tmp_path: Path, word: str, value: str) -> None:
     server.script = [word]
 
-    with pytest.raises(WorldFault) as caught:
-        get(tmp_path, f"{server.url}/a?signature=secret".replace("//", "//user:secret@"), digest)
+    with pytest.raises(WorldFault, match="cannot download") as caught:
+        get(tmp_path, f"{server.url}/a?signature=secret".replace("//", "//user:secret@"))
 
-    assert caught.value.fact == fact
     assert value in caught.value.value
     assert caught.value.remedy and "secret" not in str(caught.value)
-    assert len(server.requests) == requests
+    assert len(server.requests) == 3
     assert list((tmp_path / "aside").iterdir()) == []
-    assert Store(tmp_path).blob(digest, "a.whl") is None
-
-
-@pytest.mark.parametrize("data", [DATA, gzip.compress(DATA, mtime=0)], ids=["as it is", "compressed"])
-def test_a_file_is_kept_as_it_was_sent(server: Server, tmp_path: Path, data: bytes) -> None:
-    """Some servers say of a .tar.gz that gzip is its Content-Encoding."""
-    server.pages["/a"], server.headers = data, {"Content-Encoding": "gzip"}
-
-    get(tmp_path, f"{server.url}/a", hashlib.sha256(data).hexdigest())
+    assert Store(tmp_path).blob(DIGEST, "a.whl") is None
 
 
 def fail() -> None:
@@ -137,44 +113,28 @@ def test_a_slow_download_ends_with_what_is_beside_it(
     assert list((tmp_path / "aside").iterdir()) == []
 
 
-def test_a_password_in_the_address_is_sent(server: Server, tmp_path: Path) -> None:
-    get(tmp_path, f"{server.url}/a".replace("//", "//user:secret@"))
-
-    assert server.requests == [("/a", BASIC)]
-
-
 @pytest.mark.parametrize(
-    ("url", "value"),
-    [("http://127.0.0.1:9/a", "http://127.0.0.1:9/a ([Errno 111]"), ("ftp://u:secret@host/a", "ftp://host/a (No ")],
+    ("url", "said"),
+    [
+        ("http://127.0.0.1:9/a", "http://127.0.0.1:9/a ([Errno 111]"),
+        ("ftp://u:secret@host/a", "ftp://host/a (No "),
+        ("http://[::1", "not a valid host"),
+        ("/no/such/file", "no such file"),
+    ],
 )
-def test_an_address_where_nobody_answers_is_named_without_its_login(tmp_path: Path, url: str, value: str) -> None:
+def test_an_address_where_nobody_answers_is_named_without_its_login(tmp_path: Path, url: str, said: str) -> None:
     with pytest.raises(WorldFault) as caught:
         get(tmp_path, url)
 
-    assert value in caught.value.value and "secret" not in str(caught.value)
+    assert said in str(caught.value) and "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "place",
-    ["http://[::1", "http://127.0.0.1:99999/", "/\xff"],
-)
+@pytest.mark.parametrize("place", ["http://[::1", "http://127.0.0.1:99999/", "/\xff"])
 def test_a_redirect_to_an_address_that_is_none(server: Server, tmp_path: Path, place: str) -> None:
     server.script, server.headers = ["302"], {"Location": place}
 
     with pytest.raises(WorldFault, match=r"cannot download: http://127\.0\.0\.1:\d+/a \("):
         get(tmp_path, f"{server.url}/a")
-
-
-@pytest.mark.parametrize(
-    ("url", "fact"),
-    [
-        ("http://[::1", "cannot download: http://.*not a valid host"),
-        ("/no/such/file", "no such file"),
-    ],
-)
-def test_an_address_that_is_none(tmp_path: Path, url: str, fact: str) -> None:
-    with pytest.raises((UserFault, WorldFault), match=fact):
-        get(tmp_path, url)
 
 
 @pytest.mark.parametrize("name", ["a#1%41 b.whl", "a\udcff"])
@@ -208,10 +168,25 @@ def with_login(url: str, login: str = "user:secret") -> str:
     return url.replace("//", f"//{login}@")
 
 
-def test_files_of_an_index_are_asked_for_with_its_password(server: Server, tmp_path: Path) -> None:
-    server.login = BASIC
+@pytest.mark.parametrize(
+    ("url", "index", "login"),
+    [
+        ("http://user:secret@{}/a", None, BASIC),
+        ("http://{}/a", "http://user:secret@{}/simple", BASIC),
+        ("http://{}/a", None, "Basic bmV0cmM6d29yZA=="),  # that of ~/.netrc
+        ("http://{}/a", "http://caf%C3%A9:@{}", "Basic Y2Fmw6k6"),
+    ],
+)
+def test_a_password_in_the_address_or_of_the_index_comes_before_that_of_netrc(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, index: str | None, login: str
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login netrc password word\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    host = urlsplit(server.url).netloc
 
-    assert get(tmp_path, f"{server.url}/a", extra=(with_login(f"{server.url}/simple"),)) == DIGEST
+    get(tmp_path / "store", url.format(host), index=index and index.format(host))
+
+    assert server.requests == [("/a", login)]
 
 
 def test_another_server_does_not_get_the_password(server: Server, tmp_path: Path) -> None:
@@ -222,18 +197,6 @@ def test_another_server_does_not_get_the_password(server: Server, tmp_path: Path
 
     assert other.requests == [("/b", BASIC)]
     assert server.requests == [("/a", None), ("/a", None)]
-
-
-def test_the_password_of_an_index_comes_before_that_of_netrc(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "netrc").write_text("machine 127.0.0.1 login user password secret\n")
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-
-    get(tmp_path / "netrc's", f"{server.url}/a")
-    get(tmp_path / "pip's", f"{server.url}/a", index=with_login(server.url, "caf%C3%A9:"))
-
-    assert [login for _, login in server.requests] == [BASIC, "Basic Y2Fmw6k6"]
 
 
 @pytest.mark.parametrize("status", ["401", "403"])
@@ -268,32 +231,6 @@ def test_a_trusted_host_needs_no_certificate_and_another_one_does(tmp_path: Path
         trusted.script, trusted.headers = ["302"], {"Location": f"{other.url}/a".replace("localhost", "127.0.0.1")}
         with pytest.raises(WorldFault, match="certificate verify failed"):
             get(tmp_path / "two", f"{trusted.url}/a", trusted=(known,))
-
-
-FOUR = hashlib.sha256(b"four").hexdigest()
-
-
-@pytest.mark.parametrize(("digest", "promised"), [(None, None), (FOUR, None), (FOUR, 3)])
-def test_a_download_has_an_end_and_nothing_of_it_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digest: str | None, promised: int | None
-) -> None:
-    monkeypatch.setattr(limits, "UNKNOWN", Limit("", 3))
-    monkeypatch.setattr(limits, "KNOWN", Limit("", 4 if promised else 3))
-    store = Store(tmp_path / "store")
-    with answering(Reply(200, b"four")) as host, pytest.raises(WorldFault) as caught:
-        download.download_file(store, f"http://{host}/a", digest, "a", Sources(), lambda _: None, promised)
-
-    assert caught.value.kind == download.TOO_LONG
-    assert not list((tmp_path / "store/aside").iterdir()) and not list((tmp_path / "store/blobs").iterdir())
-
-
-def test_a_document_is_kept_nowhere() -> None:
-    with answering(Reply(200, b"four")) as host:
-        assert download.download_document(f"http://{host}/a", Limit("", 4), Sources(), lambda _: None) == b"four"
-        with pytest.raises(WorldFault) as caught:
-            download.download_document(f"http://{host}/a", Limit("", 3), Sources(), lambda _: None)
-
-    assert caught.value.kind == download.TOO_LONG
 
 
 def test_a_byte_at_a_time_is_not_waited_for_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from images.host import process
 from images.host.background import background
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import UserFault
 from images.host.process import Result, answer
 from tests.support.harness import ROOT, wait_for
 
@@ -34,42 +35,15 @@ def test_who_does_not_answer_in_time_is_killed(script: str, seconds: float, expe
     assert time.monotonic() - begun < 30
 
 
-def test_who_is_not_there_cannot_answer() -> None:
-    with pytest.raises(WorldFault, match=r"(?s)cannot start a program: nowhere .*try: install it"):
-        answer(["nowhere"], {"PATH": os.defpath}, "install it", 60)
-
-
-def test_what_no_program_can_be_given_is_named() -> None:
-    with pytest.raises(WorldFault, match=r"cannot start a program: true .*null byte"):
-        answer(["true"], {"PATH": os.defpath, "A": "\0"}, "install it", 60)
-
-
 ENOUGH = 30  # seconds
-
-
-def run(command: str) -> process.Result:
-    return process.run(["sh", "-c", command], os.environ, "install sh")
-
-
-def test_tasks_run_one_after_another_beside_the_block(tmp_path: Path) -> None:
-    with background() as tasks:
-        first = tasks(lambda: run(f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo first"))
-        second = tasks(lambda: first.result().out + "second")
-        (tmp_path / "go").touch()
-
-        assert second.result() == "first\nsecond"
 
 
 @pytest.mark.parametrize("error", [UserFault("a fact", "a value", "a remedy"), KeyboardInterrupt()], ids=repr)
 def test_where_the_block_fails_programs_end_and_nothing_more_is_begun(tmp_path: Path, error: BaseException) -> None:
     began = time.monotonic()
     with pytest.raises(type(error)), background() as tasks:
-        tasks(
-            lambda: run(
-                f"trap 'touch {tmp_path}/ended; exit' TERM; touch {tmp_path}/begun; while :; do sleep 0.1; done"
-            )
-        )
-        tasks(lambda: run(f"touch {tmp_path}/next"))
+        for script in ("trap 'touch ended; exit' TERM; touch begun; while :; do sleep 0.1; done", "touch next"):
+            tasks(partial(process.run, ["sh", "-c", f"cd {tmp_path}; {script}"], os.environ, "install sh"))
         assert wait_for((tmp_path / "begun").exists, ENOUGH)
         raise error
 

@@ -24,7 +24,7 @@ from tests.support import locks
 from tests.support.cut_connection import connection_to
 from tests.support.finished_images import SMALL, finished
 from tests.support.listing_registry import Listing
-from tests.support.registry import manifest, needed, running
+from tests.support.registry import manifest, needed
 from tests.support.stand_in import Files, digest
 from tests.support.web import Reply, Request, listening
 
@@ -41,13 +41,6 @@ def new_to_every_registry(seed: int) -> Files:
     return {"big": random.Random(seed).randbytes(3_000_000)}
 
 
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a registry that anybody may push to."""
-    with running(tmp_path_factory.mktemp("registry") / "open") as host:
-        yield host
-
-
 def push(image: Image, text: str, store: Store, compression: str = "zstd") -> None:
     environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root)}
     access = Access(environ=environ, wait=lambda _: None)
@@ -55,21 +48,21 @@ def push(image: Image, text: str, store: Store, compression: str = "zstd") -> No
 
 
 @pytest.mark.parametrize("compression", ["zstd", "gzip"])
-def test_the_registry_has_the_digest_that_is_printed(registry: str, store: Store, compression: str) -> None:
+def test_the_registry_has_the_digest_that_is_printed(open_registry: str, store: Store, compression: str) -> None:
     image = finished(store, BIG, SMALL, compression=compression)
 
-    push(image, f"{registry}/a/{compression}:1", store, compression)
+    push(image, f"{open_registry}/a/{compression}:1", store, compression)
 
-    pushed = manifest(f"{registry}/a/{compression}:1")
+    pushed = manifest(f"{open_registry}/a/{compression}:1")
     assert pushed and digest(pushed) == image.digest
     assert {row["mediaType"].rpartition("+")[2] for row in json.loads(pushed)["layers"]} == {compression}
     assert list((store.root / "aside").iterdir()) == []
 
 
-def test_only_what_is_missing_travels(registry: str, store: Store) -> None:
+def test_only_what_is_missing_travels(open_registry: str, store: Store) -> None:
     big = new_to_every_registry(5)
     first, second = finished(store, big, SMALL), finished(store, big, SMALL, {"etc/group": b"root:x:0:\n"})
-    with connection_to(registry) as way:
+    with connection_to(open_registry) as way:
         push(first, f"{way.host}/b/c:1", store)
         whole, way.sent = way.sent, 0
 
@@ -79,26 +72,26 @@ def test_only_what_is_missing_travels(registry: str, store: Store) -> None:
 
     assert whole > 3_000_000
     assert more < 50_000 and way.sent < more
-    assert digest(manifest(f"{registry}/b/c:3") or b"") == second.digest
+    assert digest(manifest(f"{open_registry}/b/c:3") or b"") == second.digest
 
 
-def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, store: Store) -> None:
+def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(open_registry: str, store: Store) -> None:
     image = finished(store, new_to_every_registry(2), new_to_every_registry(3))
-    with connection_to(registry) as way:
+    with connection_to(open_registry) as way:
         way.limit = 4_000_000
         with pytest.raises(WorldFault, match="a transfer from or to a registry failed") as caught:
             push(image, f"{way.host}/d/e:1", store)
-        assert manifest(f"{registry}/d/e:1") is None
+        assert manifest(f"{open_registry}/d/e:1") is None
         way.limit = way.sent = 0
 
         push(image, f"{way.host}/d/e:1", store)
 
     assert way.host in caught.value.value and caught.value.remedy
-    assert digest(manifest(f"{registry}/d/e:1") or b"") == image.digest
+    assert digest(manifest(f"{open_registry}/d/e:1") or b"") == image.digest
     assert list((store.root / "aside").iterdir()) == []
 
 
-def test_a_layer_that_is_damaged_in_place_is_removed(registry: str, store: Store) -> None:
+def test_a_layer_that_is_damaged_in_place_is_removed(open_registry: str, store: Store) -> None:
     image = finished(store, new_to_every_registry(7))
     place = store.place(pack_layer(store, image.layers[0], "zstd")[0])
     data = bytearray(place.read_bytes())
@@ -106,15 +99,15 @@ def test_a_layer_that_is_damaged_in_place_is_removed(registry: str, store: Store
     place.write_bytes(data)
 
     with pytest.raises(Damaged, match=str(place)):
-        push(image, f"{registry}/h/damaged:1", store)
+        push(image, f"{open_registry}/h/damaged:1", store)
     assert not place.exists()
 
 
-def test_plain_http_is_for_this_machine_only(registry: str, store: Store) -> None:
+def test_plain_http_is_for_this_machine_only(open_registry: str, store: Store) -> None:
     image = finished(store, SMALL)
 
     with pytest.raises(WorldFault, match="plain HTTP"):
-        push(image, f"{registry.replace('127.0.0.1', '0.0.0.0')}/a/b:1", store)
+        push(image, f"{open_registry.replace('127.0.0.1', '0.0.0.0')}/a/b:1", store)
 
 
 @dataclass

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from images.context import Context
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import collect, resolve, uv, wheelhouse
 from images.lock.lock import UserPackages
@@ -149,7 +148,7 @@ def test_a_plan_without_them_is_resolved_alone(store: Store, tmp_path: Path) -> 
         (("source==1.0",), "has no wheel for the image", ("source==1.0",)),
         (("peft==1.0", "peft==2.0"), "do not go together", ("peft==1.0", "peft==2.0")),
         (("gpu",), "has packages for a GPU", ("nvidia-cublas 1.0",)),
-        (("above", "peft"), "has packages for a GPU", ("nvidia-cublas 1.0",)),
+        (("above", "peft"), "has packages for a GPU", ("nvidia-cublas 1.0", "another release of it: above")),
         (("peft==1.0 --hash=sha256:" + "0" * 64,), "none of those that the requirements state", ("peft-1.0-py3",)),
     ],
 )
@@ -159,7 +158,7 @@ def test_what_does_not_go_with_the_image_is_said_with_both_sides(
     with pytest.raises(UserFault, match=fact) as caught:
         with_own(store, of_users(tmp_path), *lines)
 
-    assert all(words in caught.value.value for words in said), caught.value.value
+    assert all(words in str(caught.value) for words in said), caught.value
 
 
 def fill_dated(server: Server, folder: Path, withdrawn: str) -> Sources:
@@ -219,13 +218,6 @@ def test_a_remedy_is_one_that_works(
         return
     _, users = resolve.resolve_with_users(dataclasses.replace(plan, user_packages=typed), context)
     assert users and users.requirements == typed
-
-
-def test_who_brings_what_is_for_a_gpu_is_named(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(UserFault, match="packages for a GPU") as caught:
-        with_own(store, of_users(tmp_path), "above", "peft")
-
-    assert caught.value.remedy.endswith(": above")
 
 
 def test_what_is_built_with_torch_comes_from_its_index_too(
@@ -289,22 +281,6 @@ def test_no_release_of_a_source_only_project_is_built(store: Store, tmp_path: Pa
 
 
 SIX = "six-1.17.0-py3-none-any"
-
-
-def test_a_lock_finds_its_file_by_its_hash(server: Server, store: Store, tmp_path: Path) -> None:
-    path = tmp_path / f"served/{SIX}.whl"
-    six = locks.artifact("six", "1.17.0", path.name, hashlib.sha256(path.read_bytes()).hexdigest())
-
-    addresses = collect.find_addresses(locks.lock(), [six], locks.context(store, source_of(server), os.environ))
-
-    assert addresses == {path.name: f"{server.url}/files/{path.name}"}
-
-
-def test_a_file_of_a_lock_that_no_source_has_is_named(server: Server, store: Store) -> None:
-    six = locks.artifact("six", "1.17.0", "six-1.17.0-py2.py3-none-any.whl", "0" * 64)
-
-    with pytest.raises(WorldFault, match=r"files of the lock are missing: six-1.17.0-py2.py3-none-any.whl"):
-        collect.find_addresses(locks.lock(), [six], locks.context(store, source_of(server), os.environ))
 
 
 @pytest.mark.parametrize("looks", [{"COLUMNS": "40", "FORCE_COLOR": "1"}, {"RUST_LOG": "debug"}])
@@ -411,17 +387,6 @@ def test_a_private_index_is_asked_with_its_password_to_the_last_file(private: Se
     assert not [path for path in store.root.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
 
 
-def test_a_private_index_that_refuses_the_login_is_not_passed_over(
-    index: Sources, private: Server, store: Store
-) -> None:
-    both = dataclasses.replace(index, extra=(str(source_of(private, "user:wrong").index),))
-
-    with pytest.raises(UserFault, match="refuses the login") as caught:
-        resolve.resolve_packages(PINNED, locks.context(store, both, os.environ))
-
-    assert caught.value.value == f"{private.url}/simple/torch/ (401)"
-
-
 CCL = planner.make_plan(Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
 BOUND = dataclasses.replace(CCL, requirements=("oneccl_bind_pt==2.4.0", "six==1.17.0"))
 BINDINGS = "oneccl_bind_pt-2.4.0+cpu-py3-none-any"
@@ -456,16 +421,11 @@ def test_bindings_that_their_own_index_lacks_are_not_taken_from_another(
         resolve.resolve_packages(planned, locks.context(store, squatted, os.environ))
 
 
-def with_wheels(directory: str, store: Store, sources: Sources) -> Context:
-    """Return a context with a wheelhouse."""
-    return locks.context(store, sources, os.environ, directory)
-
-
 def test_bindings_of_a_wheelhouse_need_no_index(squatted: Sources, store: Store, tmp_path: Path) -> None:
     path = wheel(tmp_path / "own", BINDINGS)
     planned = dataclasses.replace(BOUND, bindings_index="https://127.0.0.1:9/nobody/answers")
 
-    resolved = resolve.resolve_packages(planned, with_wheels(str(path.parent), store, squatted))
+    resolved = resolve.resolve_packages(planned, locks.context(store, squatted, os.environ, str(path.parent)))
 
     assert resolved.artifacts[0].filename == path.name
     assert wheelhouse.is_file_of(str(path.parent), resolved.artifacts[0].url)
@@ -490,7 +450,7 @@ def test_a_wheel_of_an_index_without_sha256_is_refused(
 
 
 def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_path: Path) -> None:
-    context = with_wheels(str(folder_of(tmp_path)), store, index)
+    context = locks.context(store, index, os.environ, str(folder_of(tmp_path)))
 
     resolved = resolve.resolve_packages(PLAN, context)
 
@@ -500,7 +460,7 @@ def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_pa
 
 
 def test_a_rebuilt_wheel_of_the_same_name_size_and_time_is_seen(index: Sources, store: Store, tmp_path: Path) -> None:
-    context = with_wheels(str(folder_of(tmp_path)), store, index)
+    context = locks.context(store, index, os.environ, str(folder_of(tmp_path)))
     path = tmp_path / "wheels/six-1.17.0-py3-none-any.whl"
     old, time = path.read_bytes(), path.stat().st_mtime_ns
 
@@ -534,6 +494,6 @@ def test_a_wheel_that_cannot_be_used_is_named_where_nothing_else_has_it(
     nowhere = Sources(index=f"{index.index}/nothing")
 
     with pytest.raises(Fault, match=fact) as caught:
-        resolve.resolve_packages(PLAN, with_wheels(str(place), store, nowhere))
+        resolve.resolve_packages(PLAN, locks.context(store, nowhere, os.environ, str(place)))
 
     assert name in caught.value.value

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -99,6 +100,21 @@ class Container:
         """Read its log from the beginning and go on."""
         return Started(["docker", "logs", "--follow", self.name])
 
+    def inspect(self, form: str) -> str:
+        """Return what the engine knows of it."""
+        return call(["docker", "inspect", "--format", form, self.name]).out.strip()
+
+    @property
+    def process(self) -> str:
+        """Return the number of its main process on this machine."""
+        number = self.inspect("{{.State.Pid}}")
+        assert int(number)  # 0 is this very machine
+        return number
+
+    def change_network(self, *command: str) -> None:
+        """Run a command of this machine in its network."""
+        assert call(["nsenter", "--target", self.process, "--net", *command]).code == 0
+
     def shell(self, script: str, seconds: float = 90) -> Done:
         """Run a line of shell in it."""
         return call(["docker", "exec", self.name, "bash", "-c", script], seconds=seconds)
@@ -125,6 +141,17 @@ def network(*options: str, name: str = "") -> Iterator[str]:
         yield name
     finally:
         call(["docker", "network", "rm", name])
+
+
+@contextmanager
+def own_names(*names: str) -> Iterator[Callable[[str], str]]:
+    """Yield what gives names of a page an ending that nothing else has, and remove what has such a name in the end."""
+    ending, known = f"-{new_name()}", re.compile(rf"\b({'|'.join(names)})\b(?!/)")
+    try:
+        yield lambda text: known.sub(rf"\g<1>{ending}", text)
+    finally:
+        for kind in (("rm", "--force"), ("network", "rm"), ("volume", "rm", "--force")):
+            call(["docker", *kind, *(f"{name}{ending}" for name in names)])
 
 
 def gateway(network: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from multinode_image.machine.cpus import Machine, read_machine
+from multinode_image.machine.limits import has_bf16, read_flags
 from multinode_image.reading import read_cpus, write_cpus
 
 CPU = "/sys/devices/system/cpu"
@@ -104,3 +106,8 @@ def look_at(
         files["/proc/7/status"] = f"Name:\t{by}\nState:\tS (sleeping)\nCpus_allowed_list:\t{parent}\n"
     every = box.cpus(range(box.total)) if box else frozenset(range(4))
     return read_machine(files.get, read_cpus(cpus) or every, 7)
+
+
+def find_bf16() -> str:
+    """Return the type in which a rank of this machine computes where bf16 is asked for, below the entrypoint."""
+    return "torch.bfloat16" if has_bf16(read_flags(Path("/proc/cpuinfo").read_text())) else "torch.float32"

@@ -17,7 +17,6 @@ from tests.support.operators import name_all
 NAMESPACE = "default"
 HOSTFILE = "/etc/mpi/hostfile"
 INTEL = {"I_MPI_HYDRA_HOST_FILE": HOSTFILE, "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}
-KEYS = ("id_rsa", "id_rsa.pub", "authorized_keys")
 
 
 def write_mounts(place: Path, hostfile: str, mode: int = 0o644) -> None:

@@ -34,7 +34,7 @@ STARTED = {
     "-m benchmarks": "tests/cluster/test_benchmarks.py",
     "-m scripts.audit": "tests/integration/test_audit.py",
     "-m scripts.example": "tests/cluster/test_example.py",
-    "-m scripts.maintainer_scripts": "tests/integration/test_maintainer_scripts.py",
+    "-m scripts.maintainer_scripts": "tests/unit/scripts/test_maintainer_scripts.py",
     "-m scripts.pages": ".github/workflows/update.yml",
     "-m tests.golden": "tests/integration/test_golden.py",
     "scripts/demo": ".github/workflows/test.yml",

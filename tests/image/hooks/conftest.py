@@ -93,3 +93,9 @@ def run_ranks(tmp_path: Path, imported: None) -> Callable[..., list[list[Done]]]
         return [list(of_ranks) for of_ranks in zip(*results, strict=True)]
 
     return run
+
+
+@pytest.fixture
+def of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let arguments of the Trainer be those of two ranks."""
+    monkeypatch.setattr("transformers.TrainingArguments.world_size", 2)

@@ -273,31 +273,41 @@ def twice(parallel: Any) -> None:
         built_in(parallel)
 
 
-# In each: what is chosen, what a script does before its first pass, and after it, what is sent, if by us, what is said.
-HOOKS: list[tuple[str, Any, Any, str, bool, str]] = [
-    ("bf16", None, None, "bf16", True, ""),
-    ("", None, None, "float32", True, ""),
-    ("off", None, None, "off", False, ""),
-    ("bf16", theirs, None, "script", False, "allreduce_hook"),
-    ("off", theirs, None, "script", False, ""),
-    ("bf16", built_in, None, "script", False, "torch's"),
-    ("bf16", None, theirs, "script", False, "allreduce_hook"),
-    ("bf16", None, built_in, "script", False, "torch's"),
-    ("bf16", None, twice, "script", False, "allreduce_hook"),
-    ("off", None, theirs, "off", False, ""),
+# In each: what is chosen, what a script registers and before, within or after its first pass, what is sent, if by us,
+# what is said.
+BEFORE, WITHIN, AFTER = range(3)
+HOOKS: list[tuple[str, Any, int, str, bool, str]] = [
+    ("bf16", None, BEFORE, "bf16", True, ""),
+    ("", None, BEFORE, "float32", True, ""),
+    ("off", None, BEFORE, "off", False, ""),
+    ("bf16", theirs, BEFORE, "script", False, "allreduce_hook"),
+    ("off", theirs, BEFORE, "script", False, ""),
+    ("bf16", built_in, BEFORE, "script", False, "torch's"),
+    ("bf16", theirs, WITHIN, "script", False, "allreduce_hook"),
+    ("bf16", theirs, AFTER, "script", False, "allreduce_hook"),
+    ("bf16", built_in, AFTER, "script", False, "torch's"),
+    ("bf16", twice, AFTER, "script", False, "allreduce_hook"),
+    ("off", theirs, AFTER, "off", False, ""),
 ]
 
 
-def train_with(chosen: str, before: Any, between: Any) -> tuple[str, bool]:
+def train_with(chosen: str, register: Any, when: int) -> tuple[str, bool]:
     """Run two passes; return what was sent, and whether it was by our hook in the last one."""
     os.environ[VARIABLE] = chosen
     parallel = DistributedDataParallel(layers(2, 2))
+    if register and when == BEFORE:
+        register(parallel)
     with record() as sent:
-        for register in (before, between):
-            if register:
-                register(parallel)
+        for number in range(2):
             sent.clear()
-            step(parallel)
+            parallel.zero_grad()
+            gradients.SEEN.waited = None
+            out = parallel(torch.full((1, 2), 1.0 + dist.get_rank()))
+            if register and (when, number) in ((WITHIN, 0), (AFTER, 1)):
+                register(parallel)
+            out.abs().sum().backward()
+            (weight,) = parallel.parameters()
+            assert weight.grad.abs().unique().tolist() == [1.5] and gradients.SEEN.waited is not None
     return gradients.SEEN.sent, bool(sent)
 
 

@@ -22,12 +22,6 @@ def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SEEN, "sent", "")
 
 
-@pytest.fixture
-def of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let arguments be those of two ranks."""
-    monkeypatch.setattr(TrainingArguments, "world_size", 2)
-
-
 def show(place: Path, steps: int, *, waits: float | None, interval: float = 0, **more: Any) -> None:
     """Train for steps of 10 s after a checkpoint; waits: seconds of each in which others are waited for."""
     clock = mock.Mock(return_value=1000.0)

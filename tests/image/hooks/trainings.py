@@ -79,12 +79,6 @@ def train(place: Path, *callbacks: Any, **more: Any) -> Trainer:
     return trainer
 
 
-@pytest.fixture
-def of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let arguments be those of two ranks."""
-    monkeypatch.setattr(TrainingArguments, "world_size", 2)
-
-
 def test_a_step_after_sigterm_saves_and_the_trainer_ends_with_its_code(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,52 +141,38 @@ def test_after_the_training_sigterm_ends_the_script_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("logs", "waited", "added"),
+    ("before", "logs", "steps", "seconds", "waited", "added"),
     [
-        ({"loss": 2.0}, None, {"samples_per_second": 24.0}),
-        ({"loss": 2.0}, 1.0, {"samples_per_second": 24.0, "waiting": 20.0}),
-        ({"eval_loss": 2.0}, 1.0, {}),
-        ({"train_loss": 2.0}, 1.0, {}),
+        (False, {"loss": 2.0}, 10, 5.0, None, {"samples_per_second": 24.0}),
+        (False, {"loss": 2.0}, 10, 5.0, 1.0, {"samples_per_second": 24.0, "waiting": 20.0}),
+        (False, {"eval_loss": 2.0}, 10, 5.0, 1.0, {}),
+        (False, {"train_loss": 2.0}, 10, 5.0, 1.0, {}),
+        (True, {"loss": 2.0}, 10, 5.0, 0.5, {"samples_per_second": 24.0, "waiting": 10.0}),
+        (True, {"loss": 2.0}, 0, 5.0, 0.5, {}),  # two rows of one step are no speed
+        (True, {"loss": 2.0}, 10, 0.0, 0.5, {}),
+        (True, None, 10, 5.0, 0.5, {}),
     ],
 )
 def test_a_row_with_a_loss_has_the_speed_since_the_one_before(
-    logs: dict[str, float], waited: float | None, added: dict[str, float], tmp_path: Path, of_two: None
-) -> None:
-    """Ten steps of twelve examples in 5 s, also after a checkpoint; the row that was kept has it, too."""
+    before: bool, logs: Any, steps: int, seconds: float, waited: float | None, added: dict[str, float],
+    tmp_path: Path, of_two: None,
+) -> None:  # fmt: skip
+    """Of twelve examples a step, after a checkpoint or another row; a row of this step that was kept has it, too."""
     state, clock, args = TrainerState(global_step=100), mock.Mock(return_value=50.0), give(tmp_path)
     with mock.patch("time.monotonic", clock):
         callback = speed.Speed()
         callback.on_train_begin(args, state, None)
-        clock.return_value, state.global_step, SEEN.waited = 55.0, 110, waited
-        given = dict(logs)
-        state.log_history.append({**logs, "step": 110})
+        if before:
+            clock.return_value, state.global_step, SEEN.waited = 60.0, 102, 9.0
+            callback.on_log(args, state, None, logs={"loss": 1.0})
+        clock.return_value += seconds
+        state.global_step += steps
+        SEEN.waited = None if waited is None else (SEEN.waited or 0) + waited
+        kept = [{"step": 100}, *([] if before else [{**logs, "step": state.global_step}])]  # of another step, and of it
+        state.log_history, given = [dict(row) for row in kept], logs and dict(logs)
         callback.on_log(args, state, None, logs=given)
-    assert given == {**logs, **added} and state.log_history == [{**logs, "step": 110, **added}]
-
-
-@pytest.mark.parametrize(
-    ("steps", "seconds", "logs", "added"),
-    [
-        (10, 5.0, {"loss": 1.0}, {"samples_per_second": 12.0, "waiting": 10.0}),
-        (0, 5.0, {"loss": 1.0}, {}),  # two rows of one step are no speed
-        (10, 0.0, {"loss": 1.0}, {}),
-        (10, 5.0, None, {}),
-    ],
-)
-def test_a_row_has_the_speed_since_the_row_before(
-    steps: int, seconds: float, logs: Any, added: dict[str, float], tmp_path: Path
-) -> None:
-    state, clock, args = TrainerState(global_step=1), mock.Mock(return_value=50.0), give(tmp_path)
-    state.log_history.append({"step": 0})
-    with mock.patch("time.monotonic", clock):
-        callback = speed.Speed()
-        callback.on_train_begin(args, state, None)
-        clock.return_value, state.global_step, SEEN.waited = 60.0, 2, 9.0
-        callback.on_log(args, state, None, logs={"loss": 1.0})
-        clock.return_value, state.global_step, SEEN.waited = 60.0 + seconds, 2 + steps, 9.5
-        callback.on_log(args, state, None, logs=logs)
-    assert logs is None or logs == {"loss": 1.0, **added}
-    assert state.log_history == [{"step": 0}]  # a row of another step
+    assert given == (logs and {**logs, **added})
+    assert state.log_history == [*kept[:1], *({**row, **added} for row in kept[1:])]
 
 
 def test_all_that_a_trainer_has_by_default_works_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

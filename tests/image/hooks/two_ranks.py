@@ -1,16 +1,14 @@
-"""What two ranks agree on: two processes with a group of gloo, forked from this one."""
+"""What two ranks agree on, in real trainings of the Trainer and beside them."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
 import signal
-import socket
 import sys
-import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,39 +27,22 @@ from multinode_image.hooks.step.mean_loss import EXAMPLES, LABELS, SUM, UNKNOWN,
 from multinode_image.hooks.trainer import best_model, last_checkpoint
 from multinode_image.programs import smoke
 
-FORK = multiprocessing.get_context("fork")
 RANKS = (0, 1)
+Ask = Callable[[Callable[[int], Any]], list[Any]]
 
 
-def ask(act: Callable[[int], Any]) -> list[Any]:
-    """Return what both ranks answer: an error as its text, an exit as its code."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port = str(server.getsockname()[1])
-    answers = FORK.SimpleQueue()
+@pytest.fixture
+def ask(run_ranks: Any) -> Ask:
+    """Return what lets both ranks do something, with what each is, and returns what has come of it."""
 
-    def run(rank: int) -> None:
-        signal.alarm(60)
-        place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-        os.environ.update({**place, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+    def act(run: Callable[[int], Any]) -> Any:
+        rank = dist.get_rank()
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+        os.environ.update({name: str(number) for name, number in place.items()})
         AcceleratorState._reset_state(True)
-        try:
-            dist.init_process_group("gloo")
-            dist.barrier()  # a rank that ends while the other one connects to it fails that one
-            answer = act(rank)
-        except SystemExit as ended:
-            answer = ended.code
-        except Exception as error:
-            answer = "".join(traceback.format_exception_only(error)).strip()
-        answers.put((rank, answer))
+        return run(rank)
 
-    processes = [FORK.Process(target=run, args=(rank,)) for rank in RANKS]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0]
-    return [answer for _, answer in sorted(answers.get() for _ in RANKS)]
+    return lambda run: run_ranks(partial(act, run))[0]
 
 
 # Of parts with 1 and 5 labels, and 1 and 2 examples: the mean by labels, by examples, or the sum.
@@ -78,11 +59,11 @@ PARTS = [Batch(None, 6, 3), Batch(None, 1, 1), Batch(None, 5, 2)]
         (((1.0, 6.0, 0.0), (float("nan"),) * 3), UNKNOWN),
     ],
 )
-def test_ranks_agree_on_what_a_loss_is(losses: tuple[tuple[float, ...], ...], kind: str) -> None:
+def test_ranks_agree_on_what_a_loss_is(ask: Ask, losses: tuple[tuple[float, ...], ...], kind: str) -> None:
     def tell(rank: int) -> str:
         return mean_loss.tell(lambda part, _: losses[rank][PARTS.index(part)], PARTS, False)
 
-    assert ask(tell) == [kind, kind]
+    assert [rank.result for rank in ask(tell)] == [kind, kind]
 
 
 def draw(*shape: int) -> Any:
@@ -105,29 +86,28 @@ def balance(function: Any, logits: Any, mask: Any, **more: Any) -> tuple[float, 
 
 
 @pytest.mark.parametrize("masked", [True, False])
-def test_a_loss_of_routers_is_that_of_all_tokens_with_the_gradients_of_each_rank(masked: bool) -> None:
+def test_a_loss_of_routers_is_that_of_all_tokens_with_the_gradients_of_each_rank(ask: Ask, masked: bool) -> None:
     """DDP takes the mean of gradients, so that those of a rank are times ranks."""
     masks: Any = MASKS if masked else (None, None)
 
-    answers = ask(lambda rank: balance(router_loss.share(FUNCTION), LOGITS[rank], masks[rank]))
+    ranks = ask(lambda rank: balance(router_loss.share(FUNCTION), LOGITS[rank], masks[rank]))
 
     whole = torch.cat(LOGITS, 1)
     loss, gradients = balance(FUNCTION, whole, torch.cat(MASKS, 1) if masked else None)
-    assert [answer[0] for answer in answers] == pytest.approx([loss, loss])
-    halves = torch.cat([torch.tensor(answer[1]) for answer in answers], 1)
+    assert [rank.result[0] for rank in ranks] == pytest.approx([loss, loss])
+    halves = torch.cat([torch.tensor(rank.result[1]) for rank in ranks], 1)
     assert torch.allclose(halves, 2 * torch.tensor(gradients), atol=1e-6)
 
 
-def test_what_is_no_loss_of_a_training_is_that_of_a_rank() -> None:
+def test_what_is_no_loss_of_a_training_is_that_of_a_rank(ask: Ask) -> None:
     def evaluate(rank: int) -> list[float]:
         function = router_loss.share(FUNCTION)
         with torch.no_grad():
             loss = float(function(tuple(LOGITS[rank]), 8, 2))
         return [loss, float(function(None, 8, 2))]
 
-    for rank, (loss, of_nothing) in enumerate(ask(evaluate)):
-        assert loss == pytest.approx(balance(FUNCTION, LOGITS[rank], None)[0])
-        assert of_nothing == 0
+    for rank, done in enumerate(ask(evaluate)):
+        assert done.result == pytest.approx([balance(FUNCTION, LOGITS[rank], None)[0], 0])
     shared = router_loss.share(FUNCTION)  # without a group
     assert balance(shared, LOGITS[0], None) == balance(FUNCTION, LOGITS[0], None)
 
@@ -175,7 +155,7 @@ def give(place: Path, **more: Any) -> TrainingArguments:
 
 @pytest.mark.parametrize(("rank", "ends"), [(0, True), (1, True), (2, False)])
 def test_all_ranks_save_and_end_where_one_was_told(
-    rank: int, ends: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ask: Ask, rank: int, ends: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def train(_: int) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -185,9 +165,11 @@ def test_all_ranks_save_and_end_where_one_was_told(
         trainer.train()
         return int(trainer.state.global_step)
 
-    assert ask(train) == ([last_checkpoint.CODE] * 2 if ends else [4, 4])
+    ranks = ask(train)
+
+    assert [done.result for done in ranks] == ([last_checkpoint.CODE] * 2 if ends else [4, 4])
     assert [path.name for path in tmp_path.glob("checkpoint-3")] == ["checkpoint-3"] * ends
-    err = capfd.readouterr().err
+    err = capfd.readouterr().err + "".join(done.said for done in ranks)
     assert err.count("saved at step 3;") == ends
     assert err.count("told to end") == (rank == 0)  # the first rank of a node says it
 
@@ -210,9 +192,8 @@ BEST: dict[str, Any] = {
     ],
 )
 def test_ranks_with_another_best_model_get_that_of_rank_0(
-    more: dict[str, Any], fields: dict[str, Any], differ: bool, dtype: Any, sends: bool, tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    ask: Ask, more: dict[str, Any], fields: dict[str, Any], differ: bool, dtype: Any, sends: bool, tmp_path: Path
+) -> None:
     def end(rank: int) -> list[Any]:
         model = nn.Linear(2, 1).to(dtype)
         model.register_buffer("mean", torch.ones(3, 2).t())  # in no one piece
@@ -226,12 +207,13 @@ def test_ranks_with_another_best_model_get_that_of_rank_0(
         return [tensor.unique().tolist() for tensor in tensors]
 
     kept = float(differ and not sends)
-    assert ask(end) == [[[0.0], [0.0], [0.0], []], [[kept], [kept], [kept], []]]
-    assert capfd.readouterr().err.count("rank 0 has sent it to them") == sends
+    ranks = ask(end)
+    assert [done.result for done in ranks] == [[[0.0], [0.0], [0.0], []], [[kept], [kept], [kept], []]]
+    assert sum(done.said.count("rank 0 has sent it to them") for done in ranks) == sends
 
 
 @pytest.mark.skipif(not hasattr(dist.tensor, "distribute_tensor"), reason="torch before 2.5 has it elsewhere")
-def test_parts_of_a_model_stay_where_they_are(tmp_path: Path) -> None:
+def test_parts_of_a_model_stay_where_they_are(ask: Ask, tmp_path: Path) -> None:
     def end(rank: int) -> Any:
         mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
         model = nn.Linear(2, 1)
@@ -241,7 +223,7 @@ def test_parts_of_a_model_stay_where_they_are(tmp_path: Path) -> None:
         best_model.BestModel().on_train_end(args, TrainerState(), TrainerControl(), model=model)
         return model.weight.tolist(), model.part.to_local().tolist()
 
-    assert ask(end) == [([[0.0, 0.0]], [rank]) for rank in RANKS]
+    assert [done.result for done in ask(end)] == [([[0.0, 0.0]], [rank]) for rank in RANKS]
 
 
 def test_a_rank_that_is_alone_asks_nobody_for_the_best_model(tmp_path: Path) -> None:
@@ -260,15 +242,15 @@ def test_a_rank_that_is_alone_asks_nobody_for_the_best_model(tmp_path: Path) -> 
     ],
 )
 def test_smoke_ends_ranks_alike_and_the_first_one_says_it(
-    words: list[str], planned: str, environs: tuple[dict[str, str], ...], code: int, said: str, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+    ask: Ask, words: list[str], planned: str, environs: tuple[dict[str, str], ...], code: int, said: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     (tmp_path / "stack.json").write_text(json.dumps({"backend": planned}))
     monkeypatch.setattr(smoke, "leave", sys.exit)  # that of a process is tested where processes end
 
-    answers = ask(lambda rank: smoke.main(words, {"WORLD_SIZE": "2", **environs[rank]}, str(tmp_path)))
+    ranks = ask(lambda rank: smoke.main(words, {"WORLD_SIZE": "2", **environs[rank]}, str(tmp_path)))
 
-    assert answers == [code] * 2
-    err = capfd.readouterr().err
+    assert [done.result for done in ranks] == [code] * 2
+    err = "".join(done.said for done in ranks)
     assert len(re.findall(f"(?m)^smoke: failed: {said}", err)) == err.count("smoke: failed") == 1
     assert err.count("smoke: first step done ") == ("--max_steps" in words)

@@ -69,6 +69,7 @@ def test_a_script_that_is_not_known_is_printed_without_what_steers_a_terminal(
     assert "scripts of Debian's packages are not known: one.postinst" in said.err
     assert "--known one.postinst=nothing" in said.err
     assert not (tmp_path / "debian.json").exists() and ("tree", "linux/amd64") not in asked
+    assert json.loads(suites.KNOWN.read_text()) == {"other.postinst": ["0"]}
     assert asked == [("bookworm", ["tini"], str(platform)) for platform in PLATFORMS]
 
 

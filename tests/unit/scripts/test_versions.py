@@ -245,13 +245,16 @@ def listed(name: str, day: str | None = "2026-11-20T10:00:00Z", **fields: object
         ([listed("a-1.0rc1.tar.gz")], "names no file of a release"),
         ([], "names no file of a release"),
         (404, "no such project"),
+        ("{", "Expecting property name"),
+        ("{}", "cannot read releases from the index"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(("typed", "configured"), [("https://host/simple/", None), (None, "https://host/simple")])
 def test_releases_are_those_that_are_final_with_the_day_of_each_file(
     files: Any, expected: Any, typed: str | None, configured: str | None
 ) -> None:
-    text = json.dumps({"meta": {"api-version": "1.1"}, "name": "a", "files": files})
+    whole = json.dumps({"meta": {"api-version": "1.1"}, "name": "a", "files": files})
+    text = files if isinstance(files, str) else whole
     reply = Reply(files if files == 404 else 200, text.encode(), {"Content-Type": index_pages.JSON})
     with answered(lambda _: reply) as asked:
         if isinstance(expected, str):
@@ -264,9 +267,12 @@ def test_releases_are_those_that_are_final_with_the_day_of_each_file(
     assert [request.target for request in asked] == ["https://host/simple/a/"]
 
 
-def test_a_page_in_html_has_no_days() -> None:
-    reply = Reply(200, b'<a href="a-1.0.tar.gz">a</a>', {"Content-Type": "text/html"})
-    with answered(lambda _: reply), pytest.raises(WorldFault, match="does not say when"):
+@pytest.mark.parametrize(
+    ("text", "said"), [('<a href="a-1.0.tar.gz">a</a>', "does not say when"), ("<html>Log in</html>", "names no file")]
+)
+def test_a_page_in_html_has_no_days(text: str, said: str) -> None:
+    reply = Reply(200, text.encode(), {"Content-Type": "text/html"})
+    with answered(lambda _: reply), pytest.raises(WorldFault, match=said):
         package_index.releases("a", None, Sources(index="https://host/simple"))
 
 

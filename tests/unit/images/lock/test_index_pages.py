@@ -117,7 +117,10 @@ def html(body: str) -> Reply:
 
 def in_json(version: str = "1.0", **fields: object) -> Reply:
     file = {"filename": "six-1.0.zip", "url": "six-1.0.zip", "hashes": {"sha256": "AB"}, **fields}
-    text = json.dumps({"meta": {"api-version": version}, "files": [file]})
+    return as_json(json.dumps({"meta": {"api-version": version}, "files": [file]}))
+
+
+def as_json(text: str) -> Reply:
     return Reply(200, text.encode(), {"Content-Type": index_pages.JSON})
 
 
@@ -131,6 +134,8 @@ PAGES: dict[str, tuple[Reply | None, tuple[PageFile, ...] | str | None]] = {
     "a link with another hash": (html("<a href=six-1.0.zip#md5=1>"), (KNOWN,)),
     "a link whose letters are written otherwise": (html("<a href=' six%2D1.0.zip '>"), (KNOWN._replace(
         url="https://host.example/simple/six/six%2D1.0.zip"),)),
+    "a link upwards": (html("<a href=../six-1.0.zip?x=1>"), (KNOWN._replace(
+        url="https://host.example/simple/six-1.0.zip?x=1"),)),
     "a link to nowhere": (html(f"<a name=six-1.0.zip>{LINK}"), (KNOWN,)),
     "a base that leads nowhere": (html(f"<base target=_top>{LINK}"), (KNOWN,)),
     "a link of another kind": (html("<a href=six-1.0.txt>"), "no file of Six"),
@@ -150,9 +155,17 @@ PAGES: dict[str, tuple[Reply | None, tuple[PageFile, ...] | str | None]] = {
     "JSON of a file withdrawn without": (in_json(yanked=""), (IN_JSON._replace(yanked=True),)),
     "JSON of a file that is there": (in_json(yanked=False), (IN_JSON,)),
     "JSON of a later version": (in_json("2.0"), "version '2.0'"),
+    "JSON of something else": (as_json('{"message": "no"}'), index_pages.JSON),
+    "a list": (as_json("[]"), index_pages.JSON),
+    "JSON cut short": (as_json(PAGE[:-1]), index_pages.JSON),
+    "JSON without end": (as_json("[" * 100_000), index_pages.JSON),
+    "files that are none": (as_json(PAGE.replace("[]", '["six-1.0.zip"]')), index_pages.JSON),
+    "another JSON": (Reply(200, PAGE.encode(), {"Content-Type": "application/json"}), "application/json"),
     "no type": (Reply(200, LINK.encode()), "no Content-Type"),
     "another type": (Reply(200, LINK.encode(), {"Content-Type": "text/plain"}), "text/plain"),
     "an error": (Reply(500, b"out of order"), "500"),
+    "of a proxy's own": (Reply(203, LINK.encode(), {"Content-Type": "text/html"}), "203"),
+    "gone": (Reply(410, LINK.encode(), {"Content-Type": "text/html"}), "410"),
     "no answer": (None, "hung up"),
     "a login that is wanted": (Reply(401), "refuses the login"),
     "a login of a proxy": (Reply(407), "refuses the login"),

@@ -34,16 +34,17 @@ def test_a_server_is_waited_for_as_long_as_it_asks_up_to_a_minute(header: str, s
 FOUR = hashlib.sha256(b"four").hexdigest()
 
 
+@pytest.mark.parametrize("url", ["{}/a", "https://files.example/a"])
 @pytest.mark.parametrize(("digest", "promised"), [(None, None), (FOUR, None), (FOUR, 3)])
 def test_a_file_has_an_end_and_nothing_of_it_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digest: str | None, promised: int | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, digest: str | None, promised: int | None
 ) -> None:
     monkeypatch.setattr(limits, "UNKNOWN", Limit("", 3))
     monkeypatch.setattr(limits, "KNOWN", Limit("", 4 if promised else 3))
     (tmp_path / "a").write_bytes(b"four")
     store = Store(tmp_path / "store")
-    with pytest.raises(WorldFault) as caught:
-        download.download_file(store, str(tmp_path / "a"), digest, "a", Sources(), lambda _: None, promised)
+    with answered(lambda _: Reply(200, b"four")), pytest.raises(WorldFault) as caught:
+        download.download_file(store, url.format(tmp_path), digest, "a", Sources(), lambda _: None, promised)
 
     assert caught.value.kind == download.TOO_LONG
     assert not list((tmp_path / "store/aside").iterdir()) and not list((tmp_path / "store/blobs").iterdir())
