@@ -65,4 +65,7 @@ PACKAGES: Files = {
 }
 # Not compressed: what gzip makes of them differs between releases of zlib, and a label has the digest of the manifest.
 PLAIN = Image([SYSTEM], "none")
-WITH_PACKAGES = Image([SYSTEM, PACKAGES], "none")
+# What its containers start from: variables that images keep, join with their own, replace, and leave out.
+SETTINGS = {"Env": ["KEPT=a=b", "LANG=C", "LD_LIBRARY_PATH=/opt/lib", "PATH=/opt/bin:/usr/bin", "PYTHONPATH=/opt"]}
+HISTORY = [{"created_by": "a system"}, {"created_by": "a label", "empty_layer": True}, {"created_by": "packages"}]
+WITH_PACKAGES = Image([SYSTEM, PACKAGES], "none", config=SETTINGS, history=HISTORY)
