@@ -20,6 +20,7 @@ MODULES = {
     "messages": "tests.golden.messages",
     "manifests": "tests.golden.manifests",
     "published": "tests.golden.published",
+    "programs": "tests.golden.programs",
 }
 
 

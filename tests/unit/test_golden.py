@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import __main__ as golden
-from tests.golden import data, explain, messages, plans, published, refusals
+from tests.golden import data, explain, messages, plans, programs, published, refusals
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +69,13 @@ def test_a_refusal_says_what_it_said(group: str, typed: str) -> None:
 def test_what_is_published_beside_an_image_is_what_it_was(name: str) -> None:
     """Its digest is attached to every image: `verify` refuses those of before, as soon as it changes."""
     different = data.difference("published", name, published.produce()[name])
+
+    assert not different, f"{different}\n{data.REMEDY}"
+
+
+@pytest.mark.parametrize("name", ["podman.json", "uv.json"])
+def test_what_other_programs_are_given_is_what_it_was(name: str) -> None:
+    different = data.difference("programs", name, programs.produce()[name])
 
     assert not different, f"{different}\n{data.REMEDY}"
 
