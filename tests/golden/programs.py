@@ -33,13 +33,14 @@ PIPS = Sources(
     proxy="http://proxy.example:3128",
 )  # fmt: skip
 USUAL = Request(torch="2.13.0", transformers="5.23.0")
+OF_USER = ("peft==0.18.0", f"six<1.17 {requirements.CONSTRAINT}")
 ASKED: Mapping[str, tuple[Request, Sources]] = {
     "usual": (USUAL, Sources()),
     "pip's settings": (USUAL, PIPS),
     "no index": (replace(USUAL, platform=ARM64), Sources(no_index=True, links=("/wheels",))),
     "oneCCL": (Request(torch="2.4.0", transformers="4.46.0"), PIPS),
     "oneCCL from a page of links": (Request(torch="2.0.1", transformers="4.40.0", base="debian"), Sources()),
-    "packages of the user's": (replace(USUAL, user_packages=("peft==0.18.0", f"six<1.17 {requirements.CONSTRAINT}")), Sources()),
+    "packages of the user's": (replace(USUAL, user_packages=OF_USER), Sources()),
 }
 ANSWER = 'lock-version = "1.0"\ncreated-by = "uv"\npackages = []\n'
 ENVIRON = {"HOME": "/home/me", "COLUMNS": "80"}
