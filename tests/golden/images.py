@@ -29,6 +29,8 @@ WHOLE = "newest"  # the image with all variables and labels
 TEXTS = ("etc/passwd", f"{HOME}/constraints.txt", f"{HOME}/stack.json")
 # Not in the list of the highest layer: sources, bytecode and the lock.
 LEFT_OUT = (".py", ".pyc", "/lock.json", "/pylock.toml")
+# Lines of what is said that change with the sources.
+OF_BYTES = ("multinode ", "total ", "id ", "digest ", "seconds ")
 
 IMAGES = {
     "newest": Debian(
@@ -60,7 +62,10 @@ def described(recipe: Debian) -> str:
         assert said.code == 0, said.err
         whole = recipe is IMAGES[WHOLE]
         lock = locks.path_beside(place / "layout").read_text()
-        described = {**_image(Layout(place / "layout"), whole=whole), "lock": _lock(lock, whole=whole)}
+        described = {
+            "said": [line for line in said.err.splitlines() if not line.startswith(OF_BYTES)],
+            **_image(Layout(place / "layout"), whole=whole), "lock": _lock(lock, whole=whole),
+        }  # fmt: skip
         return as_json(described).replace(f"{UID}:{GID}", "UID:GID")
 
 
