@@ -160,7 +160,8 @@ def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) 
     Raises WorldFault with the files that no source has any more, where they usually come from, and which source failed.
     """
     check_addresses("the lock's index", filter(None, (lock.bindings_index, lock.find_links)))  # whoever wrote it
-    sources, faults = resolve.with_wheelhouse(context), dict[str, Fault]()
+    faults: dict[str, Fault] = {}
+    sources = resolve.with_wheelhouse(context)
     sources.refuse_insecure()
     places = _places(lock, sources, context.store)
 

@@ -14,27 +14,14 @@ from images.base import additions
 from images.base.additions import PIECES
 from images.debian import deb
 from images.dpkg import effects, suites
-from images.dpkg.tree import DIRECTORY, FILE, LINK, PackageTree
 from images.host.errors import WorldFault
 from images.plan import catalog
 from images.plan.catalog import BaseRow
-from images.platforms import AMD64, ARM64, PLATFORMS, Platform
+from images.platforms import PLATFORMS, Platform
 from tests.support.harness import ROOT
 from tests.support.packages import package
 
 SUITES = catalog.load().suites
-SSHD = "root:x:0:0\nsshd:x:{}:65534::/run/sshd:/usr/sbin/nologin\n"
-DIVERTED = """\
-/lib32 /.lib32.usr-is-merged base-files
-/lib64 /.lib64.usr-is-merged base-files
-/libo32 /.libo32.usr-is-merged base-files
-/libx32 /.libx32.usr-is-merged base-files
-/lib/ld-linux-aarch64.so.1 /lib/ld-linux-aarch64.so.1.usr-is-merged libc6
-"""
-LIBRARIES = ("libhistory.so.8", "libhistory.so.8.2", "libreadline.so.8", "libreadline.so.8.2")
-HERE = "/lib/aarch64-linux-gnu"
-DIVERTED += "".join(f"{HERE}/{name} {HERE}/{name}.usr-is-merged libreadline8t64\n" for name in LIBRARIES)
-SYSUSERS = 'u sshd -:nogroup "sshd" /run/sshd\n'
 SYSTEMS = [pytest.param(row, platform, id=f"{row.suite}-{platform}") for row in SUITES for platform in PLATFORMS]
 WRITE = "the record is of other packages: python -m scripts.maintainer_scripts"
 
@@ -109,41 +96,6 @@ def test_a_suite_without_rows_is_refused() -> None:
     with pytest.raises(WorldFault, match="not known here") as caught:
         suites.rows("sid", PLATFORMS[0])
     assert caught.value.value == "sid"
-
-
-@pytest.mark.parametrize(
-    ("suite", "platform", "made"),
-    [
-        ("bookworm", AMD64, {
-            "var/lib/dpkg/diversions": "/bin/sh\n/bin/sh.distrib\ndash\n", "etc/timezone": "Etc/UTC\n",
-            "usr/local/lib/python3.11/dist-packages": DIRECTORY, "etc/passwd": SSHD.format("100"),
-        }),
-        ("trixie", ARM64, {
-            "var/lib/dpkg/diversions": DIVERTED.replace(" ", "\n"),
-            "usr/local/libexec": DIRECTORY, "var/lib/dpkg/arch-native": "arm64\n",
-            "var/lib/wtmpdb/wtmp.db": "../../log/wtmp.db", "etc/hosts": "hosts\n", "etc/networks": "networks\n",
-            "etc/passwd": SSHD.format("999").replace("::/run", ":sshd:/run"),
-            "usr/local/lib/python3.13/dist-packages": DIRECTORY,
-        }),
-    ],
-)  # fmt: skip
-def test_a_suite_does_what_its_scripts_do(suite: str, platform: Platform, made: dict[str, object]) -> None:
-    """Beyond what all suites have."""
-    texts = {
-        "etc/passwd": "root:x:0:0\n",
-        "etc/group": "root:x:0:\n",
-        "usr/lib/sysusers.d/openssh-server.conf": SYSUSERS,
-    }
-    script = "".join(f'cat > "$DPKG_ROOT/etc/{name}" <<EOF\n{name}\nEOF\n' for name in ("hosts", "networks"))
-    tree = PackageTree()
-    for path, text in texts.items():
-        tree.file(path, text)
-    for name, effect, *given in suites.SUITES[suite].rows(platform):
-        effect(tree, deb.parse_package(package(name, scripts={"postinst": script}), name), *given)
-
-    entries = {path: tree.entries[path] for path in made}
-    kinds = {FILE: lambda e: e.data.decode(), LINK: lambda e: e.link, DIRECTORY: lambda _: DIRECTORY}
-    assert {path: kinds[entry.kind](entry) for path, entry in entries.items()} == made
 
 
 def test_accounts_are_there_before_others_are_added() -> None:
