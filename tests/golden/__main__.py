@@ -21,6 +21,7 @@ MODULES = {
     "manifests": "tests.golden.manifests",
     "published": "tests.golden.published",
     "programs": "tests.golden.programs",
+    "debian": "tests.golden.debian",
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import __main__ as golden
-from tests.golden import data, explain, messages, plans, programs, published, refusals
+from tests.golden import data, debian, explain, messages, plans, programs, published, refusals
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,13 @@ def test_what_is_published_beside_an_image_is_what_it_was(name: str) -> None:
 @pytest.mark.parametrize("name", ["podman.json", "uv.json"])
 def test_what_other_programs_are_given_is_what_it_was(name: str) -> None:
     different = data.difference("programs", name, programs.produce()[name])
+
+    assert not different, f"{different}\n{data.REMEDY}"
+
+
+@pytest.mark.parametrize("suite", debian.SYSTEMS)
+def test_a_root_file_system_is_what_it_was(suite: str) -> None:
+    different = data.difference("debian", f"{suite}.json", debian.produce(suite)[f"{suite}.json"])
 
     assert not different, f"{different}\n{data.REMEDY}"
 
