@@ -22,6 +22,7 @@ MODULES = {
     "published": "tests.golden.published",
     "programs": "tests.golden.programs",
     "debian": "tests.golden.debian",
+    "bases": "tests.golden.base",
 }
 
 

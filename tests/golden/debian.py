@@ -90,10 +90,11 @@ def files_of(name: str, platform: Platform) -> Files:
             f"{libraries}/libz.so.1.3": elf("libz.so.1", platform), f"{libraries}/libz-1.20.so": elf("", platform),
         },
         "tool": {
-            "./": Directory(), "./bin": None, "./bin/tool": b"#!a tool", "./sbin/other": Directory(0o2755),
+            "./": Directory(), "./bin": Directory(0o750), "./bin/tool": b"#!a tool", "./sbin/other": Directory(0o2755),
             "./usr/share/doc/tool/README": b"left out", "./usr/share/doc/tool/copyright": b"kept",
-            "./usr/share/man/man1/tool.1": b"left out", "./usr/lib/python3.11/a.py": b"1", "./tmp/x": b"left out",
-            "./etc/tool.conf": b"text", "./usr/share/doc/link": "tool", "./var/log/x.log": b"left out",
+            "./usr/share/doc/file": b"left out", "./usr/share/man/man1/tool.1": b"left out",
+            "./usr/lib/python3.11/a.py": b"1", "./tmp/x": b"left out", "./etc/tool.conf": b"text",
+            "./usr/share/doc/link": "tool", "./var/log/x.log": b"left out",
         },
     }  # fmt: skip
     return texts.get(name, {})
@@ -112,7 +113,8 @@ def packages_of(suite: str, platform: Platform) -> dict[str, bytes]:
         if name == "tool":
             control = {"conffiles": "/etc/tool.conf\n", "prerm": "exit\n"}
         essential = {"Essential": "yes", "Multi_Arch": "same"} if name == "dash" else {"Provides": f"{name}-x (= 1)"}
-        made[name] = package(name, layer(files), control, Architecture=platform.architecture, **essential)
+        architecture = "all" if name == "tzdata" else platform.architecture
+        made[name] = package(name, layer(files), control, Architecture=architecture, **essential)
     return made
 
 

@@ -46,7 +46,7 @@ IMAGES = {
         "--torch 2.13.0 --transformers 4.57.6 --examples none --as-of 2026-11-01 --no-trim",
     ),
     "ccl": Debian(
-        base.PLAIN, wheels.of_ccl,
+        base.WITH_VARIABLES, wheels.of_ccl,
         "--torch 2.4.0 --transformers 4.46.0 --examples none --tasks text-generation --wheelhouse wheels",
     ),
 }  # fmt: skip

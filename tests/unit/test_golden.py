@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import __main__ as golden
-from tests.golden import data, debian, explain, messages, plans, programs, published, refusals
+from tests.golden import base, data, debian, explain, messages, plans, programs, published, refusals
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +78,10 @@ def test_what_other_programs_are_given_is_what_it_was(name: str) -> None:
     different = data.difference("programs", name, programs.produce()[name])
 
     assert not different, f"{different}\n{data.REMEDY}"
+
+
+def test_what_is_known_of_a_base_is_what_it_was() -> None:
+    assert base.produce() == data.recorded("bases"), data.REMEDY
 
 
 @pytest.mark.parametrize("suite", debian.SYSTEMS)

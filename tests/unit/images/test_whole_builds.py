@@ -74,9 +74,9 @@ def test_an_image_is_bundled_built_again_and_verified() -> None:
 
         first = json.loads(said.out)
         names = lockfile.parse_lock(Path("pylock.layout.toml").read_text(), "").files()
-        bundled = json.loads(do("bundle --lock pylock.layout.toml --output bundle.tar --json"))
-        assert bundled == {"bundle": str(place / "bundle.tar"), "files": len(names)}
-        words = "build --offline bundle.tar --no-load --tag a:1 --output again.tar --json"
+        bundled = json.loads(do("bundle --lock pylock.layout.toml --output new/bundle.tar --json"))
+        assert bundled == {"bundle": str(place / "new/bundle.tar"), "files": len(names)}
+        words = "build --offline new/bundle.tar --tag a:1 --output again.tar --json"
         again = json.loads(do(words, XDG_CACHE_HOME=str(place / "another")))
         assert [layer["reused"] for layer in again["layers"]] == [True, *[False] * 7]
         for layer in (*first["layers"], *again["layers"]):

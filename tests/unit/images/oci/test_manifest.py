@@ -113,6 +113,7 @@ def test_an_empty_index_is_no_image() -> None:
         {"MANIFESTS": []},
         {"manife\u017fts": []},  # in Go's eyes, too
         {"manifests": []},
+        {"manifests": [], "mediaType": INDEXES[0]},
         {"mediaType": INDEXES[0]},
         {"Config": {}},
     ],
@@ -180,3 +181,21 @@ def test_a_document_has_one_text_whatever_the_order_of_its_names() -> None:
     values = {"b": [1, {"d": "\u00e9", "c": None}], "a": {}}
 
     assert encode(values) == b'{"a":{},"b":[1,{"c":null,"d":"\\u00e9"}]}'
+
+
+@pytest.mark.parametrize("annotations", [{}, {"b": "2", "a": "1"}])
+def test_a_manifest_names_its_configuration_and_its_layers(annotations: dict[str, str]) -> None:
+    kinds = {"none": "", "gzip": "+gzip", "zstd": "+zstd"}
+    layers = [(letter * 64, size, kind) for letter, size, kind in zip("abc", (1, 2, 3), kinds, strict=True)]
+
+    written = json.loads(manifest.write_manifest(b"{}", layers, annotations))
+
+    kind = "application/vnd.oci.image"
+    assert written == {
+        "schemaVersion": 2, "mediaType": f"{kind}.manifest.v1+json",
+        "config": {"mediaType": f"{kind}.config.v1+json", "digest": digest(b"{}"), "size": 2},
+        "layers": [{"mediaType": f"{kind}.layer.v1.tar{kinds[name]}", "digest": f"sha256:{sha}", "size": size}
+                   for sha, size, name in layers],
+        **({"annotations": annotations} if annotations else {}),
+    }  # fmt: skip
+    assert list(written.get("annotations", {})) == sorted(annotations)
