@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from manifests.kinds import KINDS
 from manifests.options import JOBS, has_option
+from tests.golden.data import as_json
 from tests.support.manifests import write
 
 USER = ("--uid", "123456")  # in all of them: the usual one is in docs/reference.md
@@ -73,6 +74,8 @@ FORMS = {
         *TASK,
     ),
     "pytorchjob, fixed": ("pytorchjob", *EVERYTHING, *JOB, "--elastic", "off", "--nproc", "2", *TASK),
+    "pytorchjob-fixed, all": ("pytorchjob", *USER, "--workers", "3", "--elastic", "off", "--nproc", "2"),
+    "pytorchjob, waits": ("pytorchjob", "--workers", "4", "--elastic", "2:6"),
     "pytorchjob, one": ("pytorchjob", "--workers", "1", "--elastic", "off"),
     "script, all": ("pytorchjob", *USER, "--volume", "corpus:/corpus", "train.py", "--data", "/corpus"),
     "trainjob": ("trainjob",),
@@ -120,6 +123,7 @@ FORMS = {
         "qa",
     ),
     "pvc": ("pvc",),
+    "pvc-usual, all": ("pvc",),
     "pvc, all": ("pvc", "--namespace", "a", "--size", "1Ti", "--storage-class", "nfs"),
 }
 
@@ -129,9 +133,11 @@ WHOLE = "job"
 
 
 def produce() -> dict[str, str]:
-    """Make the text of each kind with all options of its own: name of the file -> text."""
+    """Make the text of each kind with all options of its own, and the notes of all forms: name of the file -> text."""
     forms = {name.removesuffix(", all"): words for name, words in FORMS.items() if name.endswith(", all")}
-    return {f"{name}.yaml": write(*(words if name == WHOLE else shorten(words))).out for name, words in forms.items()}
+    texts = {f"{name}.yaml": write(*(words if name == WHOLE else shorten(words))).out for name, words in forms.items()}
+    notes = {name: write(*words).err.splitlines() for name, words in FORMS.items()}
+    return {**texts, "notes.json": as_json(notes)}
 
 
 def shorten(words: tuple[str, ...]) -> list[str]:

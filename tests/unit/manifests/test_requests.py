@@ -24,6 +24,7 @@ pytorchjob | --elastic off --workers 20 --name 1QA           | at most 53 | --na
 pytorchjob | --elastic 2:10 --name 1QA                       | at most 54 | --name qa
 pytorchjob | --elastic 2:101 --name 1QA                      | at most 52 | --name qa
 pytorchjob | --name a.b                                      | a.b | --name a-b
+pytorchjob | --name 1.                                       | at most 54 | --name transformers
 mpijob     | --workers 10 --name 1QA                         | at most 54 | --name qa
 mpijob     | --workers 11 --name 1QA                         | at most 53 | --name qa
 trainjob   | --workers 10 --name 1QA                         | at most 48 | --name qa

@@ -89,6 +89,12 @@ def test_one_of_two_packages_has_a_path(name: str, files: Files, said: str, tmp_
         tree_of(package("one", layer({"./usr/bin/a": b"one"})), package(name, layer(files)), place=tmp_path)
 
 
+def test_of_two_entries_of_one_package_the_last_is_there(tmp_path: Path) -> None:
+    tree = tree_of(package("one", entry(b"./usr/a", b"1") + entry(b"./usr/a", b"2") + END), place=tmp_path)
+
+    assert tree.text("usr/a") == "2"
+
+
 @pytest.mark.parametrize("owner", [Directory(uid=1), Directory(gid=100)])
 def test_files_are_roots_and_of_groups_that_every_system_has(owner: Directory, tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match="not root's"):

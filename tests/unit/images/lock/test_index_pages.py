@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -275,3 +276,23 @@ def test_the_newest_is_what_lines_and_the_day_allow(
 
 def test_what_moves_with_transformers_has_a_day_of_its_own() -> None:
     assert [index_pages.day_of(name, PLAN) for name in ("hf_xet", "peft")] == [PLAN.family_as_of, PLAN.as_of]
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ([PageFile("a.whl", "other/a.whl", "1" * 64), PageFile("b.whl", "b.whl", "0" * 64)], "https://h/x/b.whl"),
+        ([PageFile("a.whl", "a.whl", None)], "https://h/x/a.whl"),
+        ([PageFile("a.whl", "/a.whl", "1" * 64), PageFile("b.whl", "b.whl", None)], None),
+    ],
+)
+def test_a_file_is_known_by_its_sha256_or_without_one_by_its_name(files: list[PageFile], found: str | None) -> None:
+    assert Page("https://h/x/", tuple(files)).address(locks.artifact("a", "1", "a.whl", "0" * 64)) == found
+
+
+def test_a_page_that_comes_in_gzip_is_read() -> None:
+    page, head = gzip.compress(b"<a href=a-1.tar.gz>"), {"Content-Type": "text/html", "Content-Encoding": "gzip"}
+    with answered(lambda _: Reply(200, page, head)):
+        read = index_pages.read_page("https://zipped.example/simple", "a", Sources())
+
+    assert read and [file.name for file in read.files] == ["a-1.tar.gz"]
