@@ -209,6 +209,7 @@ def test_the_bindings_of_an_early_torch_come_from_intels_page() -> None:
     early = question(Request(torch="2.0.1", transformers="4.40.0", base="debian"))
 
     assert bindings_of(early, Sources()) == {"url": early.find_links, "format": "flat"}
+    assert early.find_links
     for links in ((), (early.find_links,)):
         assert uv.with_bindings(early, Sources(links=links), early.requirements).links == (early.find_links,)
 
