@@ -56,7 +56,7 @@ def test_an_outcome_is_printed_and_is_in_json(
     images, out, several = tuple(map(of, platforms)), StringIO(), len(platforms) > 1
     outcome = report.Outcome(images, archive, engine, pushed, 12.3456)
 
-    report.show_outcome(outcome, Console(file=out, width=60))
+    report.show_outcome(outcome, Console(file=out, width=60, force_terminal=True))
 
     parts = [f"platform       {one.platform}\n" * several + PART.format(one) for one in images]
     ends = {"index": published_digest(images) if several else "", "archive": archive}

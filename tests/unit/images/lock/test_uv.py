@@ -256,6 +256,8 @@ def test_pytorchs_index_is_asked_only_for_what_was_missed(missed: str) -> None:
     wider = uv.with_torch_index(Sources(), f"because {missed}", None, NEWEST, None)
     assert wider.extra == (TORCH_INDEX,)
     assert uv.with_torch_index(wider, f"because {missed}", None, NEWEST, None) == wider
+    more = uv.with_torch_index(Sources(extra=(ONE,)), f"because {missed}", None, NEWEST, None)
+    assert more.extra == (ONE, TORCH_INDEX)
     assert uv.with_torch_index(Sources(no_index=True), missed, None, NEWEST, None) == Sources(no_index=True)
 
 
@@ -361,3 +363,15 @@ def test_of_several_pages_that_do_not_answer_the_first_by_name_is_said(
 
     with answered(lambda _: Reply(500)), pytest.raises(WorldFault, match=f"{ONE}/a/"):
         uv.ask_sources(NEWEST, TWO_INDEXES, context, ())
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_what_uv_looked_for_is_read_out_of_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    log = f"TRACE Fetching metadata for `other` from {ONE}/other/\nDEBUG more\nerror: said\n"
+    answer = process.Result(code, 'lock-version = "1.0"\ncreated-by = "uv"\npackages = []\n', log)
+    monkeypatch.setattr(process, "run", lambda *_: answer)
+
+    said = uv.ask(NEWEST, Sources(), locks.context(Store(tmp_path), Sources(), {}), ("B_c>1", "a"))
+
+    assert (said.said, said.looked_for) == ("error: said", ("other", "a", "b-c"))
+    assert (said.pylock is None) is bool(code)

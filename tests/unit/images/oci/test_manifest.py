@@ -199,3 +199,20 @@ def test_a_manifest_names_its_configuration_and_its_layers(annotations: dict[str
         **({"annotations": annotations} if annotations else {}),
     }  # fmt: skip
     assert list(written.get("annotations", {})) == sorted(annotations)
+
+
+@pytest.mark.parametrize(
+    ("systems", "offered", "remedy"),
+    [
+        (["unknown/unknown"], "nothing", "an image for linux/amd64"),
+        (["linux/arm64", "windows/amd64", "unknown/unknown"], "linux/arm64, windows/amd64",
+         "an image for linux/amd64 or --platform linux/arm64"),
+    ],
+)  # fmt: skip
+def test_what_an_index_offers_is_said(systems: list[str], offered: str, remedy: str) -> None:
+    rows = [{**entry("amd64"), "platform": dict(zip(("os", "architecture"), one.split("/"), strict=True))}
+            for one in systems]  # fmt: skip
+
+    with pytest.raises(UserFault) as caught:
+        choose_entry(rows, "it", AMD64)
+    assert (caught.value.value, caught.value.remedy) == (f"it (it has {offered})", remedy)
