@@ -24,6 +24,7 @@ from images.host.process import ENDS, Idle, Result, end_as_interrupted, uninterr
     [
         (Result(2, "", "error: a\n"), "error: a"),
         (Result(2, "", "\n"), "exit code 2"),
+        (Result(0, "", ""), "exit code 0"),
         (Result(-9, "", ""), "ended by signal 9"),
         (Result(-9, "", "warning: a\n"), "warning: a\nended by signal 9"),
     ],

@@ -296,3 +296,8 @@ def test_a_page_that_comes_in_gzip_is_read() -> None:
         read = index_pages.read_page("https://zipped.example/simple", "a", Sources())
 
     assert read and [file.name for file in read.files] == ["a-1.tar.gz"]
+
+
+@pytest.mark.parametrize("host", index_pages.STORES)
+def test_a_store_of_pages_answers_without_a_page_of_its_own(host: str) -> None:
+    assert index_pages.has_root(f"https://{host}/whl/cpu", Sources())

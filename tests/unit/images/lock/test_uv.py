@@ -94,6 +94,15 @@ def test_what_is_built_with_torch_is_of_its_kind(
     assert (f"{name}=false" in uv.options(asked, [name], wider)) is is_for_gpu  # PyTorch's index says no days
 
 
+def test_what_is_in_the_users_directory_counts_whatever_else_there_is() -> None:
+    places = [resolved("torchvision", "0.28.0", place).packages[0] for place in ("https://host", "file:///wheels")]
+    vision = replace(places[0], wheels=[file for package in places for file in package.wheels or ()])
+    torch = resolved("torch", "2.13.0+cpu")
+    both = replace(torch, packages=[*torch.packages, vision])
+
+    assert uv.list_for_gpu(both, NEWEST, "/wheels") == []
+
+
 OWN = Request(base="debian.example/a:1", python="3.9", backend="gloo")
 ON_ARM64 = Request(platform=ARM64)
 

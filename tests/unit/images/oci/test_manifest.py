@@ -149,6 +149,7 @@ FOREIGN = {"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gz
         (b"<html>", WorldFault, "a manifest is not JSON"),
         (b"[" * 100_000, WorldFault, "a manifest is not JSON"),
         (b"1", WorldFault, "a manifest is not a JSON object"),
+        (b"\xff", WorldFault, "a manifest is not JSON"),
         (b'{"schemaVersion": 1, "fsLayers": []}', WorldFault, "a manifest is damaged"),
         (changed(layers=None), WorldFault, "a manifest is damaged"),
         (changed(config={}), WorldFault, "a manifest is damaged"),
