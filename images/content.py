@@ -1,7 +1,8 @@
 """What is in an image by an option alone: each field is an option of build.py, a key of its lock, and a line of a plan.
 
-Whoever needs a value reads it from the lock; all that is between hands it on. Options of other classes are declared in
-the same way: what a plan is decided by in Request of plan/plan.py, how a command works in Settings of context.py.
+All belongs here that any byte of an image depends on, be it of a compressed layer. Whoever needs a value reads it from
+the lock; all that is between hands it on. Options of other classes are declared in the same way: what a plan is decided
+by in Request of plan/plan.py, and in Settings of context.py that on which no image depends.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def option_key(name: str) -> str:
 # Variables of an image that the user names, as NAME=VALUE: each once, and no secret.
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# What an image sets itself (layers/entrypoint_layer.py), and what keeps its programs from starting.
+# What an image sets itself (layers/configuration.py), and what keeps its programs from starting.
 OF_IMAGE = (
     "ACCELERATE_USE_CPU", "HF_HOME", "HF_HUB_DISABLE_TELEMETRY", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "LANG",
     "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "PIP_CONSTRAINT", "PYTHONHOME", "PYTHONPATH",

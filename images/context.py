@@ -32,7 +32,10 @@ class World:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a command works, which changes nothing in an image: each field is an option of build.py, and in no lock."""
+    """How a command works: each field is an option of build.py, and in no lock, for no image depends on it.
+
+    By `compression` finished layers are packed anew on their way out: another digest in a registry, and the same id.
+    """
 
     wheelhouse: str | None = option(
         None, "directory of wheels; preferred over an index that has the same version", "DIR",

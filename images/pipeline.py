@@ -16,7 +16,7 @@ from images.debian import packages
 from images.debian.deb import Deb, Debian
 from images.host.background import Start, background
 from images.host.errors import Damaged, UserFault
-from images.layers import assemble, entrypoint_layer, examples, on_base, oneccl, trim
+from images.layers import assemble, configuration, entrypoint_layer, examples, on_base, oneccl, trim
 from images.layers.trim import Patterns
 from images.lock import collect
 from images.lock import resolve as resolving
@@ -191,9 +191,9 @@ def _write_image(
 ) -> Image:
     lock, base = ingredients.lock, ingredients.base
     layers, store, compression = (*base.layers, *above), context.store, context.settings.compression
-    settings, day = entrypoint_layer.container_settings(lock, base), f"{lock.family_as_of}T00:00:00Z"
+    settings, day = configuration.container_settings(lock, base), f"{lock.family_as_of}T00:00:00Z"
     config = oci.write_config(layers, lock.platform, settings, day, base.history)
-    annotations = entrypoint_layer.manifest_annotations(lock)
+    annotations = configuration.manifest_annotations(lock)
     manifest = oci.registry_manifest(config, layers, store, compression, annotations)
     return Image(tags, config, manifest, layers, annotations)
 

@@ -16,7 +16,7 @@ from multinode_image.printing.secrets import hide
 from multinode_image.results.identity import OUTPUTS
 from multinode_image.results.record import RESULTS
 from multinode_image.tasks.aliases import plain, split_flags
-from multinode_image.tasks.command import MODULE, OWN, SMOKE
+from multinode_image.tasks.command import COMMANDS, MODULE, SMOKE
 from multinode_image.tasks.defaults import OUTPUT, OUTPUT_DIR
 from multinode_image.tasks.table import OTHER, TASKS
 from multinode_image.world.model import TORCHRUN
@@ -24,7 +24,7 @@ from multinode_image.world.starters import ACCELERATE, find_lone, find_start, is
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
 # Commands of the entrypoint that train nothing.
-OTHERS = tuple(name for name, kind in OWN.items() if not kind.is_script)
+OTHERS = tuple(name for name, kind in COMMANDS.items() if not kind.is_script)
 TEXT = (*TASKS, SMOKE.name)  # what is known here; the other examples of an image are not
 EXAMPLE = "/workspace/transformers/examples/pytorch/DIRECTORY/run_NAME.py"
 PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")

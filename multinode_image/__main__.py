@@ -14,7 +14,7 @@ from multinode_image.machine.files import read_text, which
 from multinode_image.machine.limits import explain_error
 from multinode_image.mpi.rank import SUPERVISED, report_refused, take_cores
 from multinode_image.printing.streams import print_error, print_output
-from multinode_image.processes import heed_sigterm
+from multinode_image.processes import execute, heed_sigterm
 from multinode_image.results.record import RESULTS
 from multinode_image.run import carry_out
 from multinode_image.settings import LOGS, forget
@@ -36,7 +36,7 @@ from multinode_image.tasks.command import (
     read_options,
 )
 from multinode_image.tasks.defaults import OUTPUT, list_tasks
-from multinode_image.tuning.handover import COUNTS, RANK_PROGRAM, start_rank
+from multinode_image.tuning.handover import COUNTS, NO_PYTHON, RANK_PROGRAM, start_rank
 from multinode_image.world import table
 from multinode_image.world.alone import check_required_size
 from multinode_image.world.model import MPIJOB_LAUNCHER
@@ -148,7 +148,7 @@ def plan_ahead(situation: Situation, facts: Facts) -> Plan:
 def become_rank(words: list[str], environ: Mapping[str, str]) -> int:
     """Replace this process, which torchrun has started as a rank, by Python with these words, bound to its cores.
 
-    Return its exit code where this process has to stay beside it.
+    Behind NO_PYTHON they are another program. Return the exit code where this process has to stay beside it.
 
     Raise Refusal in a world of another size than the user insists on: only now is it known how many nodes have met.
     """
@@ -159,6 +159,8 @@ def become_rank(words: list[str], environ: Mapping[str, str]) -> int:
         from multinode_image.processes import run_logged  # as in `run`
 
         return run_logged([RANK_PROGRAM, *words], environ, world)
+    if words[:1] == [NO_PYTHON]:
+        execute(words[1], words[1:], environ)
     start_rank(words, environ, world)
 
 

@@ -61,6 +61,11 @@ MARK = "MULTINODE_SET"
 BEFORE = "MULTINODE_BEFORE"
 
 
+def may_work_apart(environ: Mapping[str, str]) -> bool:
+    """Return whether the user has said that processes of a launcher may train a model each."""
+    return environ.get(APART, "") not in ("", "0")
+
+
 def forget(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without what an entrypoint in a parent process set: that was right for its process only.
 

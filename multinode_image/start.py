@@ -6,7 +6,7 @@ from multinode_image.decide import Plan, decide, look_ahead
 from multinode_image.explain import print_start
 from multinode_image.facts import Facts
 from multinode_image.machine.limits import find_thread_fault, remember_kills
-from multinode_image.results.plan import find_results, name_words
+from multinode_image.results.plan import find_results, find_typed_results, name_words
 from multinode_image.results.record import RUN, write_run
 from multinode_image.settings import METRICS, PLANNED, TRAINING
 from multinode_image.situation import Situation
@@ -55,7 +55,9 @@ def list_known(plan: Plan) -> dict[str, str]:
 
 def show_metrics(plan: Plan) -> None:
     """Let a process beside this one answer Prometheus, if results are somewhere."""
-    usual, _ = find_results(plan.situation.command, plan.arguments, plan.facts.environ_with_home)
+    command, environ = plan.situation.command, plan.facts.environ_with_home
+    typed = command.kind == PLAIN  # of a torchrun, whose script has no arguments in the plan
+    usual = find_typed_results(command, environ) if typed else find_results(command, plan.arguments, environ)[0]
     if directory := plan.run.directory if plan.run else usual:
         from multinode_image.report.metrics import serve_beside
 

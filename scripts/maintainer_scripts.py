@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
         raise UserFault("--known names no script that is unknown", ", ".join(sorted(absent)), "leave it out")
     accepted = [one for one in unknown.values() if one.name in answers]
     if accepted:
-        write_whole(suites.KNOWN, suites.with_known(accepted).encode())
+        suites.add_known(accepted)
     if left := [one for one in unknown.values() if one.name not in answers]:
         _print(left)
         names = dict.fromkeys(one.name for one in left)  # of suites a script may have several texts

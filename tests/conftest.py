@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 # All property tests together take a quarter of a minute of one core with so many examples each. MULTINODE_FUZZ_MINUTES
 # says how long they are to take instead, such as 60; that is about true. Only then are the examples new ones each time:
 # a change is tried with the examples of the change before it, and fails for what is in it.
-EACH, USUAL = 10, 0.25
+COUNT, USUAL = 10, 0.25
 MINUTES = os.environ.get("MULTINODE_FUZZ_MINUTES")
 ASKED = float(MINUTES or USUAL)
 # How long an example takes says something about the machine, which may be busy, and nothing about the code.
 settings.register_profile(
-    "patient", deadline=None, max_examples=round(EACH * max(ASKED / USUAL, 1)), derandomize=not MINUTES,
+    "patient", deadline=None, max_examples=round(COUNT * max(ASKED / USUAL, 1)), derandomize=not MINUTES,
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("patient")

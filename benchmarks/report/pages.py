@@ -17,7 +17,7 @@ from images.host.errors import UserFault
 FIGURES = ROOT / "docs/benchmarks.json"
 PICTURE = ROOT / "docs/benchmarks.svg"
 SUMMARY, SCALING = "summary", "scaling"
-MADE = (SUMMARY, *figures.PARTS, SCALING)
+PARTS = (SUMMARY, *figures.PARTS, SCALING)
 NOTHING = "Not measured yet."
 REMEDY = "git checkout docs/benchmarks.json"
 # What is done, the part, and two figures, whose ratio is how many times as fast ours is as the guide's way.

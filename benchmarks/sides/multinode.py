@@ -20,7 +20,7 @@ from images.plan import catalog
 WHOLE = ("--base", "debian", "--examples", "none")
 
 # Records of the store that a build makes from its downloads, beside what is read of each as it arrives.
-MADE = ("layers", "bytecode", "packed", "sboms", "import checks")
+RECORDS = ("layers", "bytecode", "packed", "sboms", "import checks")
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class Multinode:
         return self._blob(release, manifest["layers"][0]["digest"])
 
     def forget(self) -> None:
-        """Forget the records in MADE and the trees; downloads, resolutions, checks of wheels and the base stay."""
+        """Forget the records in RECORDS and the trees; downloads, resolutions, checks of wheels and the base stay."""
         store = self.work / "cache" / "multinode"
-        for place in (*(store / "records" / kind for kind in MADE), store / "trees"):
+        for place in (*(store / "records" / kind for kind in RECORDS), store / "trees"):
             shutil.rmtree(place, ignore_errors=True)
 
     def _blob(self, release: str, digest: str) -> Path:

@@ -15,7 +15,7 @@ from images.store.blobs import Readable
 
 # Bytes that a tree may take: its paths, what is kept of files, and so many for each. Large images have some hundred
 # thousand files, whose paths and lists are some tens of megabytes.
-LARGEST, EACH = 512 << 20, 256
+LARGEST, PER_ENTRY = 512 << 20, 256
 # Characters of the paths that lead through links, all together: real images have some megabytes, and 5 s is enough.
 FOLLOWED = 64 << 20
 
@@ -81,7 +81,7 @@ class OverlayTree:
                 rest = "/".join(parts[depth + 1 :])
                 target = child.target if child.target.startswith("/") else f"{place}/{child.target}"
                 onward = below_root(f"{target}/{rest}")
-                self._followed += EACH + len(onward)
+                self._followed += PER_ENTRY + len(onward)
                 if self._followed > FOLLOWED:
                     value = f"the paths through them have over {FOLLOWED} characters"
                     raise WorldFault("the image has too many links", value, DAMAGED)
@@ -155,7 +155,7 @@ class OverlayTree:
 
     def _count(self, path: str, text: str | None = None) -> None:
         """Count what a node takes: nothing else keeps a layer of some kilobytes from having millions of long paths."""
-        self._size += EACH + len(path) + len(text or "")
+        self._size += PER_ENTRY + len(path) + len(text or "")
         if self._size > LARGEST:
             raise too_many_files()
 

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-from images.base.overlay import EACH, LARGEST, too_many_files
+from images.base.overlay import LARGEST, PER_ENTRY, too_many_files
 from images.base.pulled import fetch_image, open_source
 from images.context import Access
 from images.deliver import engine as engines
@@ -260,7 +260,7 @@ def _listing(layer: Path) -> dict[str, str]:
     size = 0
     for info, data in read_layer_entries(layer):
         lines[info.name] = TWICE if info.name in lines else _describe(info, data)
-        size += EACH + len(info.name) + len(lines[info.name])
+        size += PER_ENTRY + len(info.name) + len(lines[info.name])
         if size > LARGEST:
             raise too_many_files()
     return lines

@@ -15,6 +15,7 @@ from images.dpkg import effects
 from images.dpkg.effects import DPKG
 from images.dpkg.tree import PackageTree
 from images.host.errors import WorldFault
+from images.host.files import write_whole
 from images.platforms import PLATFORMS, Platform
 
 KNOWN = Path(__file__).with_name("scripts.json")
@@ -52,13 +53,14 @@ def read_known() -> Mapping[str, Sequence[str]]:
     return dict(json.loads(KNOWN.read_text()))
 
 
-def with_known(more: Iterable[Script]) -> str:
-    """Return the text of scripts.json with some scripts more: a line for each key."""
+def add_known(more: Iterable[Script]) -> None:
+    """Write some scripts more into scripts.json, a line for each key; they are known from then on."""
     known = {name: [*keys] for name, keys in read_known().items()}
     for script in more:
         known.setdefault(script.name, []).append(script.key)
     rows = (f'"{name}": [' + ",\n".join(f'"{one}"' for one in keys) + "]" for name, keys in sorted(known.items()))
-    return "{\n" + ",\n".join(rows) + "\n}\n"
+    write_whole(KNOWN, ("{\n" + ",\n".join(rows) + "\n}\n").encode())
+    read_known.cache_clear()
 
 
 def list_unknown(packages: Iterable[Package]) -> list[Script]:

@@ -63,24 +63,24 @@ class Progress:
         self._console.print(shown(text), highlight=False, markup=False, soft_wrap=True)
 
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 class Start(Protocol):
     """Start a task in the background."""
 
-    def __call__(self, task: Callable[[], Made]) -> Future[Made]:
+    def __call__(self, task: Callable[[], Result]) -> Future[Result]:
         """Return what waits for the result of a task, and raises its fault."""
 
 
-def side_by_side(progress: Progress, step: str, tasks: Sequence[Callable[[], Made]], at_once: int) -> list[Made]:
+def side_by_side(progress: Progress, step: str, tasks: Sequence[Callable[[], Result]], at_once: int) -> list[Result]:
     """Run tasks at the same time as one step of the progress; return their results in order.
 
     The first fault stops what has not begun, ends the programs and downloads that have, and is raised.
     """
     from queue import SimpleQueue
 
-    ended: SimpleQueue[Future[Made]] = SimpleQueue()  # in C: ^C while it is waited for leaves no lock behind
+    ended: SimpleQueue[Future[Result]] = SimpleQueue()  # in C: ^C while it is waited for leaves no lock behind
     with progress.step(step, len(tasks)), background(at_once) as start:
         with uninterrupted():
             futures = [start(task) for task in tasks]
@@ -103,7 +103,7 @@ def background(at_once: int = 1) -> Iterator[Start]:
     pool, stop, inside = ThreadPoolExecutor(at_once), threading.Event(), copy_context()
     inside.run(STOPS.set, (*STOPS.get(), stop))
 
-    def start(task: Callable[[], Made]) -> Future[Made]:
+    def start(task: Callable[[], Result]) -> Future[Result]:
         with uninterrupted():
             return pool.submit(inside.copy().run, task)
 

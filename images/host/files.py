@@ -24,7 +24,7 @@ def why_shared(directory: Path, *, is_closed: bool = False) -> str | None:
     return f"others may write to it, mode {stat.S_IMODE(status.st_mode):o}" if is_open else None
 
 
-def own_file(path: Path) -> os.stat_result | None:
+def stat_user_file(path: Path) -> os.stat_result | None:
     """Return what is known of a file of this user's; None for what is none, a link or somebody else's."""
     try:
         status = path.lstat()

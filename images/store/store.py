@@ -91,7 +91,7 @@ class Store:
     def blob(self, digest: str, name: str = BLOB, size: int | None = None) -> Path | None:
         """Return where a blob is, None where there is none; one of another size (bytes) is damaged, and removed."""
         path = self.place(digest, name)
-        if (status := files.own_file(path)) is None:
+        if (status := files.stat_user_file(path)) is None:
             return None
         if size is not None and status.st_size != size:
             self.drop(path)
@@ -168,7 +168,7 @@ class Store:
     def record(self, kind: str, key: str) -> Any | None:
         """Return a record, or None where there is none, or a damaged one."""
         path = self.record_place(kind, key)
-        if files.own_file(path) is None:
+        if files.stat_user_file(path) is None:
             return None
         digest, _, text = path.read_bytes().partition(b"\n")
         return json.loads(text) if digest.decode(errors="replace") == hashlib.sha256(text).hexdigest() else None

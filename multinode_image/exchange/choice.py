@@ -14,7 +14,7 @@ import torch.distributed as dist
 from multinode_image.errors import Refusal
 from multinode_image.exchange.hook import Exchange, count_waiting
 from multinode_image.printing.streams import print_error, print_note
-from multinode_image.tuning.gradients import OFF, OWN, VARIABLE, read_choice
+from multinode_image.tuning.gradients import OFF, SCRIPT_HOOK, VARIABLE, read_choice
 
 # What was chosen for each model that still has no hook.
 CHOSEN: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -112,7 +112,7 @@ def find_built_in(name: Any) -> Any:
 
 def leave(parallel: Any, seen: Any, name: str, choice: str) -> None:
     """Leave a model to a hook of the script, and count how long that waits; name: of the hook."""
-    seen.sent = OWN
+    seen.sent = SCRIPT_HOOK
     count_waiting(parallel, seen)
     if choice != OFF and dist.get_rank(parallel.process_group) == 0:
         print_note(f"gradients are exchanged by the hook that the script has registered, {name}")

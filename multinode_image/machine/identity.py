@@ -100,9 +100,9 @@ def find_identity(environ: Mapping[str, str]) -> Identity:
         except KeyError:
             return (None,)
 
-    user, own_group = ask(pwd, os.getuid(), "pwu"), ask(grp, os.getgid(), "grg")
+    user, group = ask(pwd, os.getuid(), "pwu"), ask(grp, os.getgid(), "grg")
     closed = is_closed(user[-1], lambda path: os.access(path, os.X_OK))
-    who = Who(os.getuid(), os.getgid(), user[0], own_group[0], closed)
+    who = Who(os.getuid(), os.getgid(), user[0], group[0], closed)
     identity = identify(who, environ, lambda path: os.path.isdir(path) and can_write(path), read_text)
     for directory in identity.directories:
         make_private(directory)

@@ -1,4 +1,4 @@
-"""Limits that end or slow a training after its start: shared memory, memory, units of the processor."""
+"""Limits that end or slow a training: memory, /dev/shm, disks, inodes, processes, open files, units for bf16."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def find_interface(host: str | None) -> str | None:
     The kernel chooses among the routes: it takes an address of that interface. A zone names it (RFC 4007).
     """
     zone = (host or "").partition("%")[2]
-    address = "" if zone else own_address(host)
+    address = "" if zone else find_local_address(host)
     return zone or (name_interface(address) if address else None)
 
 
@@ -105,7 +105,7 @@ def has_only_ipv6(host: str) -> bool:
     return {family for family, _ in look_up(host, DISCARD, socket.SOCK_DGRAM, timeouts.LOOKUP)} == {socket.AF_INET6}
 
 
-def own_address(host: str | None) -> str | None:
+def find_local_address(host: str | None) -> str | None:
     """Return the address by which others on the way to a host reach this machine; None if there is only loopback.
 
     Where the host is this machine under a name on loopback, as Debian writes its own name into /etc/hosts, or is not
@@ -159,7 +159,7 @@ def address_of(host: str, peer: str) -> str:
     """
     places = look_up(host, None, socket.SOCK_STREAM, timeouts.LOOKUP)
     address = next((write_address(place) for family, place in places if family == socket.AF_INET), host)
-    return (own_address(peer) or host) if is_loopback(address) or is_here(host) else address
+    return (find_local_address(peer) or host) if is_loopback(address) or is_here(host) else address
 
 
 def can_resolve(name: str) -> bool:

@@ -22,7 +22,7 @@ WITHOUT_OLD_CACHE = (5, 0)
 PARTS = ("hub", "hub/.locks", ".locks", "datasets", "modules", "xet")
 
 # What a path is asked: whether it can be written, or is there.
-Asked = Callable[[str], bool]
+PathTest = Callable[[str], bool]
 
 
 def read_mounts(mountinfo: str | None) -> Iterator[tuple[str, str, list[str]]]:
@@ -63,14 +63,14 @@ def explain_closed(fact: str, path: str, elsewhere: str = "") -> Refusal:
     return Refusal(fact, value, ", or ".join([*ways, *([elsewhere] if elsewhere else [])]))
 
 
-def check_output(paths: Iterable[str], writable: Asked, elsewhere: str) -> None:
+def check_output(paths: Iterable[str], writable: PathTest, elsewhere: str) -> None:
     """Raise Refusal if one of the directories for results cannot be written; elsewhere: how to name another one."""
     for path in paths:
         if not writable(path):
             raise explain_closed("the directory for results cannot be written", path, elsewhere)
 
 
-def choose_caches(environ: Mapping[str, str], home: str, writable: Asked, exists: Asked) -> dict[str, str]:
+def choose_caches(environ: Mapping[str, str], home: str, writable: PathTest, exists: PathTest) -> dict[str, str]:
     """Return another HF_HOME if the one that is set cannot be written; empty if it can stay, or none is better.
 
     Models that are in it, as in a volume mounted read-only for many pods, are still read from there.
@@ -115,7 +115,7 @@ def find_downloads(environ: Mapping[str, str]) -> str:
     return expand_user(environ.get("HF_HOME") or f"{cache}/huggingface", environ.get("HOME", ""))
 
 
-def find_closed(caches: Iterable[str], writable: Asked) -> list[str]:
+def find_closed(caches: Iterable[str], writable: PathTest) -> list[str]:
     """List what another user has left in caches of ours; what is mounted read-only is meant to be."""
     parts = sorted({f"{cache}/{name}" for cache in caches for name in PARTS})
     there = (path for path in parts if os.path.isdir(path) and not os.statvfs(path).f_flag & os.ST_RDONLY)

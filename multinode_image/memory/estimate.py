@@ -17,9 +17,10 @@ from multinode_image.machine.image import release
 from multinode_image.machine.limits import MORE_MEMORY, has_bf16, write_size
 from multinode_image.machine.places import expand_user, find_models
 from multinode_image.memory.model import Model, find_model, read_model
-from multinode_image.reading import is_true, whole
+from multinode_image.reading import is_true
 from multinode_image.situation import Situation
-from multinode_image.tasks.arguments import ACCUMULATION, BATCH_SIZE, find_argument, find_number
+from multinode_image.tasks.aliases import find_argument, find_number
+from multinode_image.tasks.arguments import ACCUMULATION, BATCH_SIZE
 
 # Python with torch, transformers and datasets (torch 2.13): of a rank, and of torchrun beside the ranks.
 BASE, AGENT = 560 << 20, 300 << 20
@@ -152,10 +153,11 @@ def list_remedies(limit: int, least: int, ranks: int) -> str:
 
 def load_model(facts: Facts, arguments: Mapping[str, object]) -> Model | None:
     """Return the model that arguments name, if it is in this container."""
-    name = next((str(arguments[flag]) for flag in MODELS if arguments.get(flag) not in (None, True, "")), "")
+    names = (find_argument(arguments, flag) for flag in MODELS)
+    name = next((str(value) for value in names if value not in (None, True, "")), "")
     environ = facts.environ_with_home
     cache = find_models(environ, facts.stack.transformers)
-    revision = str(arguments.get("model_revision") or "main")
+    revision = str(find_argument(arguments, "model_revision") or "main")
     place = find_model(expand_user(name, environ.get("HOME", "")), cache, revision)
     model = read_model(place) if place else None
     return model._replace(width=4) if model and release(facts.stack.transformers) < AS_STORED else model
@@ -163,13 +165,13 @@ def load_model(facts: Facts, arguments: Mapping[str, object]) -> Model | None:
 
 def read_workload(model: Model, arguments: Mapping[str, object], *, several: bool) -> Workload:
     """Return what counts of the arguments; what none of them says is as usual."""
-    lengths = (whole(str(arguments.get(name, ""))) for name in LENGTHS)
+    lengths = (find_number(arguments, name) for name in LENGTHS)
     return Workload(
-        batch=find_number(arguments, BATCH_SIZE, "") or BATCH,
+        batch=find_number(arguments, BATCH_SIZE) or BATCH,
         length=min(next(filter(None, lengths), LENGTH), model.places or LENGTH),
         bf16=is_true(find_argument(arguments, "bf16")),
         several=several,
-        accumulates=(find_number(arguments, ACCUMULATION, "") or 1) > 1,
+        accumulates=(find_number(arguments, ACCUMULATION) or 1) > 1,
         recomputes=is_true(find_argument(arguments, "gradient_checkpointing")),
         optimizer=str(find_argument(arguments, "optim") or "adamw"),
     )

@@ -21,10 +21,10 @@ from multinode_image.machine.image import LAUNCHED, name_stack
 from multinode_image.machine.network import (
     address_of,
     find_free_port,
+    find_local_address,
     has_only_ipv6,
     is_here,
     name_interface,
-    own_address,
 )
 from multinode_image.mpi.hosts import USAGE, find_hosts, place_ranks
 from multinode_image.mpi.keys import find_keys, read_ssh_port, strip_preloads, write_client
@@ -232,7 +232,7 @@ def reach(away: list[str], environ: Mapping[str, str], facts: Facts, timeout: in
     keys, port = find_keys(environ, directory), read_ssh_port(environ)
     config = write_client(keys, port)
     wait_for_hosts(away, Access(config, port, strip_preloads(environ), time.monotonic() + timeout), timeout)
-    address = own_address(away[0])
+    address = find_local_address(away[0])
     # Hydra asks for the interface of an address of IPv4.
     interface = name_interface(address) if address and ":" not in address else None
     bootstrap = make_bootstrap_variables(environ, config, facts.root, interface)

@@ -41,6 +41,7 @@ from multinode_image.hooks.step.gradients import SEEN
 from multinode_image.programs import smoke_checks as checks
 from multinode_image.programs.leave import leave
 from multinode_image.programs.smoke_checks import SEED, Failed, Report, default_flags
+from multinode_image.tasks.aliases import find_argument
 from multinode_image.tasks.arguments import read_batch
 from multinode_image.world.ranks import read_job_name
 
@@ -156,7 +157,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
         arguments, *left = parser.parse_args_into_dataclasses([*flags, *argv], return_remaining_strings=True)
         rank = dist.get_rank() if dist.is_initialized() else 0
         checks.check_flags(left[-1])
-        planned = str(getattr(arguments, "ddp_backend", None) or planned)
+        planned = str(find_argument(vars(arguments), "ddp_backend") or planned)
         summary = run(arguments, planned, environ)
         if rank == 0:
             print(f"smoke: passed: {summary}", flush=True)

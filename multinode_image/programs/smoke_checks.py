@@ -10,6 +10,7 @@ from multinode_image.reading import read_range, whole
 from multinode_image.settings import SIZE
 from multinode_image.tasks.aliases import list_names
 from multinode_image.tasks.arguments import BATCH_SIZE
+from multinode_image.tasks.defaults import OUTPUT_DIR
 from multinode_image.world.table import find_launcher, read_world
 
 SEED = 20240229
@@ -34,12 +35,10 @@ DEFAULTS = (
 
 def default_flags(output: str, backend: str, known: Collection[str]) -> Iterator[str]:
     """Yield the defaults as words of a command line; known: those of the release; backend may be empty."""
-    yield from ("--output_dir", output)
-    for flag, value in DEFAULTS:
+    of_group = (("ddp_backend", backend),) if backend else ()
+    for flag, value in ((OUTPUT_DIR, output), *DEFAULTS, *of_group):
         for name in [alias for alias in list_names(flag) if alias in known][:1]:
             yield from (f"--{name}",) if value is None else (f"--{name}", value)
-    if backend:
-        yield from ("--ddp_backend", backend)
 
 
 # Positions alone, without reading the words, cannot bring the loss below log(28) = 3.33, the entropy of where an

@@ -8,7 +8,7 @@ import sys
 from multinode_image.errors import Refusal
 from multinode_image.printing.secrets import hide
 from multinode_image.printing.streams import print_output, write_output
-from multinode_image.report.cost import NETWORK, PRICE, read_asked, write_costs
+from multinode_image.report.cost import NETWORK, PRICE, read_cost_options, write_costs
 from multinode_image.report.page import LIGHT, write_page
 from multinode_image.report.trainings import find_trainings, read_training
 
@@ -48,14 +48,14 @@ def write_report(words: list[str], usual: str) -> int:
 
 def print_costs(words: list[str], usual: str) -> int:
     """Print how long a training would take on several nodes, and what that would cost; return the exit code."""
-    asked, directories = read_asked(words)
+    options, directories = read_cost_options(words)
     if len(directories) > 1:
         raise Refusal("this is about one training", " ".join(hide(directories)), "name one of them")
     directory = find_directory(directories[0], usual) if directories else usual
     trainings = find_trainings(directory)
     if not trainings:
         raise Refusal("no training has left anything there", directory, "a first run: IMAGE train.py, for a minute")
-    print_output(write_costs(read_training(trainings[0]), asked))
+    print_output(write_costs(read_training(trainings[0]), options))
     return 0
 
 

@@ -28,7 +28,7 @@ NAMES = {option: option[2:] for option in (PRICE, NETWORK, LATENCY, SENT_MB, SAM
 USAGE = f"report {PRICE} 1.20 {NETWORK} 119 [{LATENCY} 0.11] [{SENT_MB} 87] [{SAMPLES} 100000] [DIRECTORY]"
 
 
-class Asked(NamedTuple):
+class CostOptions(NamedTuple):
     """What was typed: the price of a node's hour, MB/s and ms of the network, MB that a step sends, all samples."""
 
     price: float
@@ -54,7 +54,7 @@ class FirstRun(NamedTuple):
     samples: float
 
 
-def read_asked(words: Sequence[str]) -> tuple[Asked, list[str]]:
+def read_cost_options(words: Sequence[str]) -> tuple[CostOptions, list[str]]:
     """Return what was typed, and the directories; raise Refusal for anything else."""
     numbers: dict[str, float] = {}
     rest, directories = list(words), []
@@ -71,7 +71,7 @@ def read_asked(words: Sequence[str]) -> tuple[Asked, list[str]]:
         raise Refusal(
             "nothing says what an hour costs, or how fast the network is", value, f"{USAGE}: doctor {NETWORK}"
         )
-    return Asked(**numbers), directories
+    return CostOptions(**numbers), directories
 
 
 def parse_positive(name: str, text: str) -> float:
@@ -85,7 +85,7 @@ def parse_positive(name: str, text: str) -> float:
     return value
 
 
-def measure_run(training: Training, asked: Asked) -> FirstRun:
+def measure_run(training: Training, options: CostOptions) -> FirstRun:
     """Return what a training says of itself; raise Refusal where it says no speed."""
     facts, measured = training.facts, measure(training.starts[-1:])
     batch, ranks = read_number(facts.get("batch")), whole(str(facts.get("ranks")))
@@ -94,10 +94,10 @@ def measure_run(training: Training, asked: Asked) -> FirstRun:
     if not speed or not batch or not ranks:
         remedy = "the results of a training by the Trainer in the image, of a minute or more"
         raise Refusal("no speed is known of this training", training.directory, remedy)
-    samples = asked.samples or training.total * batch
+    samples = options.samples or training.total * batch
     cores = whole(str(facts.get("threads")).partition(",")[0]) or 1
     weights = (read_number(facts.get("weights")) or 0.0) * SENT["bf16" if facts.get("bf16") else "float32"].number
-    sent = weights if asked.sent is None else asked.sent * 1e6
+    sent = weights if options.sent is None else options.sent * 1e6
     part = min(max(waited or 0.0, 0.0), 100.0) / 100
     return FirstRun(batch / speed, part, batch, ranks, sent, cores, samples)
 
@@ -108,31 +108,33 @@ def find_middle(points: Sequence[Point]) -> float | None:
     return statistics.median(values) if values else None
 
 
-def estimate_seconds(run: FirstRun, asked: Asked, nodes: int) -> float:
+def estimate_seconds(run: FirstRun, options: CostOptions, nodes: int) -> float:
     """Return the seconds of the whole training on so many nodes; on one node a step takes what was measured."""
     step = run.step
     if nodes > 1:
         work = Work(Shape(run.sent, LAYERS, 0, 0), run.step * (1 - run.waited), cores=run.cores)
-        step = estimate_step(work, Sent(1), Link(asked.network * 1e6, asked.latency / 1e3), nodes * run.ranks)
+        step = estimate_step(work, Sent(1), Link(options.network * 1e6, options.latency / 1e3), nodes * run.ranks)
     return run.samples / (run.batch * nodes) * step
 
 
-def write_costs(training: Training, asked: Asked) -> str:
+def write_costs(training: Training, options: CostOptions) -> str:
     """Return the table, and above it what is measured and what is not."""
-    run = measure_run(training, asked)
-    alone = estimate_seconds(run, asked, 1)
-    speed, source = f"{run.batch / run.step:.3g} samples a second", "as typed" if asked.sent else "those of all weights"
+    run = measure_run(training, options)
+    alone = estimate_seconds(run, options, 1)
+    speed = f"{run.batch / run.step:.3g} samples a second"
+    source = "as typed" if options.sent else "those of all weights"
     lines = [
         f"measured: {speed} on one node of {run.ranks} rank(s): {training.directory}",
-        f"typed: {asked.network:g} MB/s, {asked.latency:g} ms (doctor --network); {asked.price:g} an hour for a node",
+        f"typed: {options.network:g} MB/s, {options.latency:g} ms (doctor --network); "
+        f"{options.price:g} an hour for a node",
         f"taken: {run.sent / 1e6:.3g} MB of gradients in a step, {source}; "
         f"{run.samples:.0f} samples, {run.batch:g} in a step of each node",
         "",
         f"{'nodes':>5}{'time':>12}{'cost':>10}{'faster':>9}{'dearer':>9}",
     ]
     for nodes in NODES:
-        seconds = estimate_seconds(run, asked, nodes)
-        cost, dearer = nodes * seconds / 3600 * asked.price, nodes * seconds / alone
+        seconds = estimate_seconds(run, options, nodes)
+        cost, dearer = nodes * seconds / 3600 * options.price, nodes * seconds / alone
         kind = "measured speed" if nodes == 1 else "estimated"
         row = f"{nodes:>5}{write_hours(seconds):>12}{cost:>10.2f}{alone / seconds:>9.2f}{dearer:>9.2f}"
         lines.append(f"{row}  {kind}")

@@ -14,7 +14,7 @@ from multinode_image.machine.files import is_path, read_file
 from multinode_image.machine.image import Stack
 from multinode_image.printing.secrets import hide, hide_text, is_secret
 from multinode_image.reading import is_no
-from multinode_image.tasks.aliases import ALIASES, Flag, plain, split_flags, translate
+from multinode_image.tasks.aliases import ALIASES, Flag, is_among, plain, split_flags, translate
 from multinode_image.tasks.arguments import is_file, name_flags, read_argfile
 from multinode_image.tasks.defaults import OUTPUT_DIR
 
@@ -51,7 +51,8 @@ def identify_task(arguments: Mapping[str, object], kind: str) -> tuple[Pair, ...
     """Return the arguments of a task, whichever release they were written for; kind: of tasks/aliases.py."""
     flags = [Flag(name, () if value is True else (str(value),)) for name, value in arguments.items()]
     newest = name_flags(translate(flags, NEWEST, ALIASES[kind], os.path.isdir).flags)
-    return tuple(hide_secrets((name, str(value)) for name, value in sorted(newest.items()) if name not in NO_EFFECT))
+    pairs = ((name, str(value)) for name, value in sorted(newest.items()) if not is_among(name, NO_EFFECT))
+    return tuple(hide_secrets(pairs))
 
 
 def identify_script(words: list[str]) -> tuple[Pair, ...]:
@@ -68,9 +69,9 @@ def identify_script(words: list[str]) -> tuple[Pair, ...]:
 def list_pairs(flag: Flag) -> Iterable[Pair]:
     """Yield a flag with its first value, and each word behind that, if they have an effect."""
     name, values = plain(flag.name), flag.values
-    follows = name in SWITCHES and values[:1] != () and not (is_no(values[0]) or values[0].lower() in YES)
+    follows = is_among(name, SWITCHES) and values[:1] != () and not (is_no(values[0]) or values[0].lower() in YES)
     count = 0 if follows or not name else 1
-    if name and name not in NO_EFFECT:
+    if name and not is_among(name, NO_EFFECT):
         yield name, values[0] if values[:count] else "True"
     for value in values[count:]:
         yield "", value

@@ -13,7 +13,8 @@ from multinode_image.machine.places import expand_user
 from multinode_image.reading import is_true
 from multinode_image.results.identity import FLAG, OUTPUTS, OVERWRITE, digest_files, identify_script, identify_task
 from multinode_image.results.record import ANEW, RESULTS, RESUME, Run
-from multinode_image.tasks.arguments import Program, load_loosely, set_argument
+from multinode_image.tasks.aliases import find_argument
+from multinode_image.tasks.arguments import Program, guess_arguments, load_loosely, set_argument
 from multinode_image.tasks.command import PLAIN, SCRIPT, Command
 from multinode_image.tasks.defaults import OUTPUT, OUTPUT_DIR
 from multinode_image.tasks.table import TRAINER, Task
@@ -37,12 +38,19 @@ def find_results(
 
     None for a URL, what cannot be a path, and for a command that trains nothing.
     """
-    places = (*(arguments.get(name) for name in OUTPUTS), environ.get(RESULTS))
-    for value in places if command.kind == SCRIPT else (arguments.get(OUTPUT_DIR),):
+    places = (*(find_argument(arguments, name) for name in OUTPUTS), environ.get(RESULTS))
+    for value in places if command.kind == SCRIPT else (find_argument(arguments, OUTPUT_DIR),):
         if isinstance(value, str) and value:
             path = expand_user(value, environ.get("HOME", ""))  # as the Trainer does, and a shell where nobody quotes
             return (path if "://" not in path and is_path(path) else None), False
     return (OUTPUT, True) if command.kind == SCRIPT else (None, False)
+
+
+def find_typed_results(command: Command, environ: Mapping[str, str]) -> str | None:
+    """Return the directory for results of what a typed torchrun starts: that of its script without torchrun."""
+    code = find_code(command.line)
+    script = Command(SCRIPT, code.name, code.words) if code.name else command._replace(kind=SCRIPT)
+    return find_results(script, guess_arguments(script.words), environ)[0]
 
 
 def plan_run(command: Command, program: Program, facts: Facts) -> tuple[Program, Run | None]:
@@ -63,14 +71,15 @@ def plan_task(command: Command, task: Task, program: Program, environ: Mapping[s
     """Return the run of a task; None where it trains nothing."""
     arguments, wish = program.arguments, environ.get(RESUME, "")
     directory, _ = find_results(command, arguments, environ)
-    if not command.trains or directory is None or (task.kind == TRAINER and not is_true(arguments.get("do_train"))):
+    trains = command.trains and (task.kind != TRAINER or is_true(find_argument(arguments, "do_train")))
+    if not trains or directory is None:
         return None
     return Run(
         directory,
         command.name,
         known := identify_task(arguments, task.kind),
-        resume_from=str(arguments.get(FLAG) or (wish if wish != ANEW else "")),
-        overwrite=is_true(arguments.get(OVERWRITE)) or wish == ANEW,
+        resume_from=str(find_argument(arguments, FLAG) or (wish if wish != ANEW else "")),
+        overwrite=is_true(find_argument(arguments, OVERWRITE)) or wish == ANEW,
         goes_on=task.kind == TRAINER,
         files=digest_files(known),
     )
@@ -87,11 +96,11 @@ def find_script(command: Command) -> tuple[str, list[str]]:
 
 def prepare_trainer(program: Program, environ: Mapping[str, str], stack: Stack) -> Program:
     """Return the program of a task with what its release needs so that it leaves checkpoints to us."""
-    if is_true(program.arguments.get(PUSH)) and release(stack.transformers) < PUSHES_FILES:
+    if is_true(find_argument(program.arguments, PUSH)) and release(stack.transformers) < PUSHES_FILES:
         remedy = f"leave --{PUSH} out and upload the results at the end, or an image with transformers 4.32 or later"
         value = f"--{PUSH}, transformers {stack.transformers}"
         raise Refusal("this release empties the directory for results before it pushes to the hub", value, remedy)
-    if release(stack.transformers) < LOOKS_ITSELF and not is_true(program.arguments.get(OVERWRITE)):
+    if release(stack.transformers) < LOOKS_ITSELF and not is_true(find_argument(program.arguments, OVERWRITE)):
         program = set_argument(program, OVERWRITE, True)
     return program._replace(defaults=(*program.defaults, *load_loosely(stack, environ)))
 

@@ -28,7 +28,7 @@ from multinode_image.results.checkpoints import (
 )
 from multinode_image.results.identity import FLAG, OVERWRITE, Pair, compare_pairs, identify_task
 from multinode_image.results.shared import Busy, Shared, make_shared, open_shared
-from multinode_image.tasks.arguments import find_number
+from multinode_image.tasks.aliases import find_number
 from multinode_image.tasks.defaults import MAX_STEPS, OUTPUT_DIR
 from multinode_image.tasks.table import TASKS
 from multinode_image.world.model import World
@@ -86,7 +86,7 @@ class Record:
     @property
     def filter(self) -> CheckpointFilter:
         """Return which checkpoints are those of the run."""
-        most = find_number(dict(self.arguments), MAX_STEPS, "")
+        most = find_number(dict(self.arguments), MAX_STEPS)
         return CheckpointFilter(self.before, bool(self.written), frozenset(self.users), most or None)
 
 

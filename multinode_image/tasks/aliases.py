@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from multinode_image.machine.image import Stack, release
 from multinode_image.printing.secrets import hide
-from multinode_image.reading import is_no
+from multinode_image.reading import is_no, whole
 from multinode_image.tasks.table import ACCELERATE, OTHER, TRAINER
 
 Release = tuple[int, int]
@@ -55,6 +55,7 @@ OF_TRAINER = (
     Alias("save_safetensors", (5, 0)),
     # A token that is logged in with, or in HF_TOKEN, is found without a flag.
     Alias("use_auth_token", (4, 41)),
+    Alias("push_to_hub_token", (5, 0), "hub_token"),
     Alias("torch_dtype", (4, 56), "dtype", (4, 56)),
     Alias("optim=adamw_hf", (4, 50), "optim=adamw_torch"),
     Alias("adafactor", (5, 0), "optim=adafactor"),
@@ -63,10 +64,28 @@ OF_TRAINER = (
 ALIASES = {TRAINER: (*OF_TRAINER, *MOVED), ACCELERATE: MOVED, OTHER: ()}
 
 
+Value = TypeVar("Value")
+
+
 def list_names(name: str) -> tuple[str, ...]:
     """Return the names of a flag of the Trainer in all releases, the given one first."""
     sides = [(row.old, row.new) for row in OF_TRAINER if name in (row.old, row.new) and not row.lacking]
     return tuple(dict.fromkeys([name, *(alias for pair in sides for alias in pair if alias and "=" not in alias)]))
+
+
+def is_among(flag: str, names: Collection[str]) -> bool:
+    """Return whether a flag is among these, by its name in any release."""
+    return any(name in names for name in list_names(flag))
+
+
+def find_argument(arguments: Mapping[str, Value], flag: str, default: Value | None = None) -> Value | None:
+    """Return the value of a flag, by its name in any release; nobody reads an argument by one name alone."""
+    return next((arguments[name] for name in list_names(flag) if name in arguments), default)
+
+
+def find_number(arguments: Mapping[str, object], flag: str, default: str = "") -> int | None:
+    """Return the number of a flag, by its name in any release; None for what is no number."""
+    return whole(str(find_argument(arguments, flag, default)))
 
 
 class Flag(NamedTuple):

@@ -11,9 +11,20 @@ from multinode_image.errors import Refusal
 from multinode_image.machine.files import read_file
 from multinode_image.machine.image import Stack, release
 from multinode_image.printing.secrets import hide
-from multinode_image.reading import parse_json, whole
+from multinode_image.reading import parse_json
 from multinode_image.settings import Setting
-from multinode_image.tasks.aliases import ALIASES, Flag, Translated, list_names, plain, show, split_flags, translate
+from multinode_image.tasks.aliases import (
+    ALIASES,
+    Flag,
+    Translated,
+    find_argument,
+    find_number,
+    is_among,
+    plain,
+    show,
+    split_flags,
+    translate,
+)
 from multinode_image.tasks.command import ACROSS, NETWORK, SMOKE, Command
 from multinode_image.tasks.defaults import (
     OUTPUT,
@@ -64,11 +75,11 @@ EXAMPLE = '{"model_name_or_path": "distilbert/distilbert-base-uncased", "output_
 # How many examples a process takes at once, and how often before a step of the optimizer.
 BATCH_SIZE, ACCUMULATION = "per_device_train_batch_size", "gradient_accumulation_steps"
 # Left out where one process is alone: accelerate would ask a group that nobody opened, and die.
-BACKENDS = list_names("ddp_backend")
+BACKEND = "ddp_backend"
 # What a file of arguments gets that does not say it. Without use_cpu transformers refuses bf16 where there is no GPU,
 # since 4.52 (transformers/training_args.py).
-OF_FILE = (OUTPUT_DIR, *list_names("use_cpu"))
-TOKENS = ("token", "hub_token", "push_to_hub_token", "use_auth_token")
+OF_FILE = (OUTPUT_DIR, "use_cpu")
+TOKENS = ("token", "hub_token", "use_auth_token")
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
 ON_CPU = Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU")
 
@@ -130,7 +141,7 @@ def read_task(task: Task, command: Command, stack: Stack, environ: Mapping[str, 
     if command.helps:
         return Program([script, "--help"], [], {})
     program = complete(task, script, command.words, stack, many=many)
-    if program.arguments.get(OUTPUT_DIR) == "":
+    if find_argument(program.arguments, OUTPUT_DIR) == "":
         remedy = f"--{OUTPUT_DIR} {OUTPUT}/{task.name}"
         raise Refusal("the directory for results has no name", f"{OUTPUT_DIR} ''", remedy)
     check_order(task, program.arguments, stack)
@@ -153,7 +164,7 @@ def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: b
         plain(flag.name): flag.values[0] if flag.values else "" for flag in (*given, *translated.flags) if flag.name
     }
     left = choose_defaults(list_defaults(task, stack, many=many), names, task, stack)
-    left = [flag for flag in left if not by_file or flag.name in OF_FILE]
+    left = [flag for flag in left if not by_file or is_among(flag.name, OF_FILE)]
     flags = [*left, *translated.flags]
     # Flags that were left out are known by the names that were typed.
     arguments = {**name_flags(given), **name_flags(flags)}
@@ -164,7 +175,7 @@ def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: b
 
 def adapt(given: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
     """Return what was typed as flags of the installed release, without those that make no sense in one process."""
-    alone = [flag for flag in given if kind == TRAINER and not many and plain(flag.name) in BACKENDS]
+    alone = [flag for flag in given if kind == TRAINER and not many and is_among(plain(flag.name), (BACKEND,))]
     translated = translate([flag for flag in given if flag not in alone], stack, ALIASES[kind], os.path.isdir)
     translated.notes.extend(f"{show(flag)} is left out: one process has no other to communicate with" for flag in alone)
     return translated
@@ -199,8 +210,8 @@ def read_argfile(path: str, read: Callable[[str], str | None]) -> list[Flag]:
     if not isinstance(arguments, dict):
         kind = type(arguments).__name__
         raise Refusal("the file with arguments is not a JSON object", f"{path}: a {kind}", f"a file like {EXAMPLE}")
-    for name in TOKENS:
-        if isinstance(arguments.get(name), str):
+    for name, value in arguments.items():
+        if is_among(name, TOKENS) and isinstance(value, str):
             raise Refusal("a file of arguments has a token", f"{name} in {path}", "export HF_TOKEN, and leave it out")
     return [write_flag(name, value) for name, value in arguments.items() if value is not None]
 
@@ -237,18 +248,8 @@ def guess_arguments(words: list[str]) -> dict[str, object]:
 
 def read_batch(arguments: Mapping[str, object]) -> int | None:
     """Return how many examples one process takes for a step of the optimizer; None if no argument says so."""
-    size, times = find_number(arguments, BATCH_SIZE, ""), find_number(arguments, ACCUMULATION, "1")
+    size, times = find_number(arguments, BATCH_SIZE), find_number(arguments, ACCUMULATION, "1")
     return size * times if size and times else None
-
-
-def find_number(arguments: Mapping[str, object], flag: str, default: str) -> int | None:
-    """Return the number of a flag, by its name in any release; None for what is no number."""
-    return whole(str(find_argument(arguments, flag, default)))
-
-
-def find_argument(arguments: Mapping[str, object], flag: str, default: object = None) -> object:
-    """Return the value of a flag, by its name in any release."""
-    return next((arguments[name] for name in list_names(flag) if name in arguments), default)
 
 
 def set_argument(program: Program, name: str, value: object) -> Program:

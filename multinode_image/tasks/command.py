@@ -52,7 +52,7 @@ NOTEBOOK = Kind("notebook")
 TENSORBOARD = Kind("tensorboard")
 ACROSS = "--network"
 USAGE = Kind("usage", prints=True)
-OWN = {
+COMMANDS = {
     kind.name: kind
     for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH, REPORT, STACKS, NOTEBOOK, TENSORBOARD)
 }
@@ -164,8 +164,8 @@ def read_command(
     name, *rest = words
     if name == "--help":
         return Command(USAGE, name, rest)
-    if name in OWN:
-        return read_own(OWN[name], rest)
+    if name in COMMANDS:
+        return read_image_command(COMMANDS[name], rest)
     if name in TASKS:
         return Command(TASK, name, rest)
     if name == MODULE or name.endswith(".py"):
@@ -178,7 +178,7 @@ def read_command(
     return Command(PLAIN, name, rest)
 
 
-def read_own(kind: Kind, words: list[str]) -> Command:
+def read_image_command(kind: Kind, words: list[str]) -> Command:
     """Return a command of ours; all share one help. `launch` and `ssh` have another command behind their words."""
     options = [] if kind in (SMOKE, NOTEBOOK, TENSORBOARD) else words if kind == PREFETCH else words[:1]
     if not HELPS.isdisjoint(options):
@@ -212,5 +212,5 @@ def suggest(name: str) -> str:
     """Return the remedy for an unknown name: the nearest task, or where tasks are listed."""
     import difflib  # only a mistake pays for it
 
-    near = difflib.get_close_matches(name, [*TASKS, *OWN], n=1)
+    near = difflib.get_close_matches(name, [*TASKS, *COMMANDS], n=1)
     return f"{near[0]}, or `tasks` for all of them" if near else "`tasks` lists them all"

@@ -1,4 +1,4 @@
-"""The defaults of a task, and which of them make sense beside what was typed."""
+"""The defaults of a task beside what was typed, what is refused or set for it before its start, and all tasks."""
 
 from __future__ import annotations
 
@@ -12,28 +12,38 @@ from multinode_image.machine.places import find_downloads
 from multinode_image.printing.streams import quote
 from multinode_image.reading import is_no, is_true
 from multinode_image.settings import Setting
-from multinode_image.tasks.aliases import ALIASES, Flag, has_ccl, list_names, split_flags, translate
+from multinode_image.tasks.aliases import (
+    ALIASES,
+    Flag,
+    find_argument,
+    has_ccl,
+    is_among,
+    list_names,
+    split_flags,
+    translate,
+)
 from multinode_image.tasks.table import ACCELERATE, OTHER, TASKS, TRAINER, Task, find_task, list_scripts
 
 REORDERED = (4, 46)
 FIXED, GROUP = "pad_to_max_length", "group_by_length"
-GROUPS = (GROUP, "train_sampling_strategy")
+STRATEGY = "train_sampling_strategy"
+GROUPS = (GROUP, STRATEGY)
 # In the text of a script: a text of any length becomes as long as the longest that there may be.
 FIXES = re.compile(r"^[^#\n]*padding\s*=\s*[\"']max_length[\"']", re.MULTILINE)
-EVALUATES = ("do_eval", *list_names("eval_strategy"))
+EVALUATES = ("do_eval", "eval_strategy")
 
 
 def find_reordered(task: Task, arguments: Mapping[str, object], stack: Stack) -> str | None:
     """Return the argument for which predictions have to be in the order of the examples, where they would not be."""
     if release(stack.transformers) < REORDERED:
         return None
-    names = ("do_predict", *(EVALUATES if task.ordered else ()))
+    names = [name for flag in ("do_predict", *(EVALUATES if task.ordered else ())) for name in list_names(flag)]
     return next((name for name in names if name in arguments and not is_no(str(arguments[name]))), None)
 
 
 def check_order(task: Task, arguments: Mapping[str, object], stack: Stack) -> None:
     """Raise Refusal where predictions would be compared with, or written down for, other examples than their own."""
-    grouped = is_true(arguments.get(GROUP)) or arguments.get("train_sampling_strategy") == GROUP
+    grouped = is_true(find_argument(arguments, GROUP)) or find_argument(arguments, STRATEGY) == GROUP
     if grouped and (reader := find_reordered(task, arguments, stack)):
         version = f"transformers {stack.transformers}"
         fact = f"{version} evaluates and predicts in the order of lengths, too, and {task.name} needs that of the data"
@@ -44,9 +54,10 @@ def check_order(task: Task, arguments: Mapping[str, object], stack: Stack) -> No
 def describe_batches(task: Task, left: Iterable[Flag]) -> list[str]:
     """Return a note on what the defaults make of batches; none where they make nothing of them."""
     names = {flag.name for flag in left}
-    if names.isdisjoint((FIXED, *GROUPS)):
+    is_grouped = any(is_among(flag, names) for flag in GROUPS)
+    if not is_grouped and not is_among(FIXED, names):
         return []
-    if names.isdisjoint(GROUPS):
+    if not is_grouped:
         more = ", and with --do_train alone put together by length" if task.ordered else ""
         return [f"batches are padded to their longest example{more}; --{FIXED} True for a fixed length"]
     return [f"batches have examples of like length and are padded to the longest; --{GROUP} False for any order"]
@@ -63,7 +74,7 @@ def advise_padding(script: str, source: str) -> list[str]:
 
 
 OUTPUT, OUTPUT_DIR, MAX_STEPS = "/workspace/output", "output_dir", "max_steps"
-# A default, and the flags beside which it makes no sense; one of `do_` and `pad_` counts if it is switched on.
+# A default, and the flags beside which it makes no sense.
 UNLESS = {
     "dataset_name": ("train_file", "validation_file", "test_file"),
     "dataset_config_name": ("dataset_name", "train_file", "validation_file"),
@@ -104,21 +115,29 @@ def choose_defaults(defaults: list[Flag], typed: Mapping[str, str], task: Task, 
     """Return the defaults that make sense beside the flags that are typed, by their values."""
     left = [flag for flag in defaults if flag.name not in typed and not is_senseless(flag.name, typed, task)]
     if find_reordered(task, {**dict.fromkeys((flag.name for flag in left), ""), **typed}, stack):
-        return [flag for flag in left if flag.name not in GROUPS]
+        return [flag for flag in left if not is_among(flag.name, GROUPS)]
     return left
 
 
 def is_senseless(name: str, typed: Mapping[str, str], task: Task) -> bool:
     """Return whether a default makes no sense beside the flags that are typed, by their values."""
     beside = next((UNLESS[alias] for alias in list_names(name) if alias in UNLESS), ())
-    names = (*(alias for flag in beside for alias in list_names(flag)), *list_names(name)[1:])
-    if any(flag in typed and not (flag.startswith(("do_", "pad_")) and is_no(typed[flag])) for flag in names):
+    if any(is_asked(flag, typed) for flag in (*beside, *list_names(name)[1:])):
         return True
-    if name == "do_eval":  # most scripts end in "--do_eval requires a validation dataset", after minutes of tokenizing
-        return "train_file" in typed and "validation_file" not in typed and not task.language_model
-    if name == "model_name_or_path":
-        return (task.language_model or task.kind == OTHER) and any(flag in typed for flag in SCRATCH)
-    return name == "source_prefix" and any(is_other(usual, typed.get(flag)) for flag, usual in OF_PREFIX.items())
+    # Most scripts end in "--do_eval requires a validation dataset", after minutes of tokenizing.
+    if is_among(name, ("do_eval",)):
+        trains_only = is_among("train_file", typed) and not is_among("validation_file", typed)
+        return trains_only and not task.language_model
+    if is_among(name, ("model_name_or_path",)):
+        return (task.language_model or task.kind == OTHER) and any(is_among(flag, typed) for flag in SCRATCH)
+    others = (is_other(usual, find_argument(typed, flag)) for flag, usual in OF_PREFIX.items())
+    return is_among(name, ("source_prefix",)) and any(others)
+
+
+def is_asked(flag: str, typed: Mapping[str, str]) -> bool:
+    """Return whether a flag is typed; one of `do_` and `pad_` counts if it is switched on."""
+    value = find_argument(typed, flag)
+    return value is not None and not (flag.startswith(("do_", "pad_")) and is_no(value))
 
 
 def is_other(usual: str, value: str | None) -> bool:
@@ -136,10 +155,11 @@ OF_CIFAR10 = ("image-classification-no-trainer", "mae", "mim", "mim-no-trainer")
 
 def check_arguments(task: Task, arguments: Mapping[str, object]) -> None:
     """Raise Refusal for arguments with which a task would train with other data."""
-    flag = next((name for name in ("train_dir", "validation_dir") if arguments.get(name)), None)
-    if flag and task.name in OF_CIFAR10 and not arguments.get("dataset_name"):
-        remedy = f"--dataset_name {arguments[flag]} in its place, which datasets loads as images"
-        raise Refusal(f"the script of {task.name} does not load a directory", f"--{flag} {arguments[flag]}", remedy)
+    given = ((name, find_argument(arguments, name)) for name in ("train_dir", "validation_dir"))
+    flag, directory = next((pair for pair in given if pair[1]), ("", None))
+    if flag and task.name in OF_CIFAR10 and not find_argument(arguments, "dataset_name"):
+        remedy = f"--dataset_name {directory} in its place, which datasets loads as images"
+        raise Refusal(f"the script of {task.name} does not load a directory", f"--{flag} {directory}", remedy)
 
 
 def check_reporters(task: Task, arguments: Mapping[str, object], stack: Stack, environ: Mapping[str, str]) -> None:
@@ -147,9 +167,9 @@ def check_reporters(task: Task, arguments: Mapping[str, object], stack: Stack, e
 
     A script without the Trainer reports only if it is told to track.
     """
-    if task.kind != TRAINER and not is_true(arguments.get("with_tracking")):
+    if task.kind != TRAINER and not is_true(find_argument(arguments, "with_tracking")):
         return
-    names = [name for name in str(arguments.get("report_to", "")).split() if name not in NO_PACKAGES]
+    names = [name for name in str(find_argument(arguments, "report_to", "")).split() if name not in NO_PACKAGES]
     installed = read_installed(list_sites(stack, environ)) if names else {}
     lacking = next((name for name in names if normalize(name) not in installed), None)
     if lacking is not None:

@@ -14,6 +14,7 @@ from multinode_image.machine.files import can_write, read_file
 from multinode_image.machine.places import list_caches, list_lost, move_models
 from multinode_image.printing.streams import print_note
 from multinode_image.settings import overlay
+from multinode_image.tasks.aliases import find_argument
 from multinode_image.tasks.arguments import complete
 from multinode_image.tasks.command import PREFETCH, Command, suggest
 from multinode_image.tasks.table import TASKS, Task, find_task, list_scripts, place_script
@@ -60,7 +61,7 @@ def prepare_prefetch(words: list[str], facts: Facts) -> tuple[Command, dict[str,
     arguments = complete(task, script, words[1:], stack, many=False).arguments
     wanted = list_wanted(task, arguments, caches.get("models"), read_file(script) or "", os.path.exists)
     plan = {"task": name, "wanted": wanted, "whole": name in TASKS, "caches": [*caches.values()]}
-    token = arguments.get("token")  # on a command line everybody could read it
+    token = find_argument(arguments, "token")  # on a command line everybody could read it
     more = {"HF_TOKEN": token} if isinstance(token, str) and token else {}
     return Command(PREFETCH, "python3", [f"{facts.root}/prefetch.py", json.dumps(plan)]), {**facts.environ, **more}
 
@@ -87,12 +88,13 @@ def list_wanted(
     source: the text of its script.
     """
     texts = {name: str(value) for name, value in arguments.items() if value}
-    cache, revision = texts.get("cache_dir"), texts.get("model_revision")
-    named = {texts[flag]: kind for flag, kind in reversed([*MODELS.items()]) if flag in texts}
+    cache, revision = find_argument(texts, "cache_dir"), find_argument(texts, "model_revision")
+    models_by_flag = reversed([*MODELS.items()])
+    named = {text: kind for flag, kind in models_by_flag if (text := find_argument(texts, flag)) is not None}
     wanted = [Wanted(DATASET, name, config, None, cache) for name, config in list_data(task, texts, source)]
     wanted += [Wanted(kind, name, None, revision, cache or models) for name, kind in reversed([*named.items()])]
     metrics = fill(task.metrics, texts)[:1]
-    if texts.get("version_2_with_negative", "False") != "False":  # of the scripts for squad alone
+    if find_argument(texts, "version_2_with_negative", "False") != "False":  # of the scripts for squad alone
         metrics = [f"{name}_v2" for name in metrics]
     for name, _, config in (metric.partition(" ") for metric in metrics):
         wanted.append(Wanted(METRIC, name, config or None, None, cache))
@@ -105,9 +107,9 @@ def list_data(task: Task, texts: Mapping[str, str], source: str) -> list[tuple[s
 
     Scripts of older releases name theirs without an owner, and in the cache that is another data set.
     """
-    if "dataset_name" in texts:
-        return [(texts["dataset_name"], texts.get("dataset_config_name") or texts.get("dataset_config"))]
-    if "train_file" in texts or "validation_file" in texts:
+    if name := find_argument(texts, "dataset_name"):
+        return [(name, find_argument(texts, "dataset_config_name") or find_argument(texts, "dataset_config"))]
+    if find_argument(texts, "train_file") or find_argument(texts, "validation_file"):
         return []
     rows = (row.partition(" ") for row in fill(task.data, texts))
     return [(name if f'"{name}"' in source else name.partition("/")[2], config or None) for name, _, config in rows]
@@ -115,5 +117,6 @@ def list_data(task: Task, texts: Mapping[str, str], source: str) -> list[tuple[s
 
 def fill(rows: Iterable[str], texts: Mapping[str, str]) -> list[str]:
     """Return the rows of which all flags are given, with their values; each once."""
-    flags = ((row, {name for _, name, _, _ in string.Formatter().parse(row) if name}) for row in rows)
-    return [*dict.fromkeys(row.format_map(texts) for row, names in flags if names <= texts.keys())]
+    flags = [(row, {name for _, name, _, _ in string.Formatter().parse(row) if name}) for row in rows]
+    values = {name: find_argument(texts, name) for _, names in flags for name in names}
+    return [*dict.fromkeys(row.format_map(values) for row, names in flags if all(values[name] for name in names))]

@@ -8,7 +8,7 @@ from multinode_image.errors import Refusal
 
 VARIABLE = "MULTINODE_GRADIENTS"
 FLOAT32, BF16, INT8, OFF = "float32", "bf16", "int8", "off"
-OWN = "own"  # a hook of the script's, which nobody chooses here
+SCRIPT_HOOK = "script"  # a hook of the script's, which nobody chooses here
 # What is sent of each, in the words of --explain. "" is what nobody has chosen.
 SENT = {
     "": "rows of embeddings that are not zero; the rest as bfloat16 where all ranks compute in it, else as it is",

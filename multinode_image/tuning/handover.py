@@ -32,6 +32,8 @@ from multinode_image.world.starters import SHELLS
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
 RANK_PROGRAM = "/opt/multinode/rank"
+# What stands before a program that is no Python of the image, as torchrun itself calls it.
+NO_PYTHON = "--no-python"
 # What is typed with a directory may have a Python of its own, which stays.
 BINDABLE = ("torchrun", "python3", "python")
 # For each rank: that it has to look how many they have become, and the cores of its node.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from multinode_image.errors import Refusal
 from multinode_image.reading import read_range, whole
-from multinode_image.settings import SIZE
+from multinode_image.settings import SIZE, may_work_apart
 from multinode_image.world.model import ALONE, EVERY_NODE, MPIJOB_LAUNCHER, TORCHRUN, TORCHRUN_WORKER, World
 from multinode_image.world.ranks import is_in_step
 from multinode_image.world.signs import list_variables
@@ -55,9 +55,13 @@ def read_required_size(environ: Mapping[str, str]) -> tuple[int, int | None]:
 
 
 def write_required_size(world: World) -> str:
-    """Return what MULTINODE_WORLD_SIZE is for a world: its ranks, or at least one for each node that counts its own."""
-    unknown = world.several_nodes and "local_size" in world.guessed
-    return f"{world.nodes[0]}:" if unknown else world.size_text
+    """Return what MULTINODE_WORLD_SIZE is for a world: its ranks, or with torchrun on several nodes how many at least.
+
+    Each node counts its ranks itself, and may have more or fewer than this one: of another it is known that it has one.
+    """
+    if world.size is not None or not world.several_nodes:
+        return world.size_text
+    return f"{(world.local_size or 1) + world.nodes[0] - 1}:"
 
 
 # One rule for a process that is alone by mistake: a variable says that there are several nodes, ranks or tasks.
@@ -100,7 +104,9 @@ def check_program(environ: Mapping[str, str], world: World, program: str, script
     if program != TORCHRUN:
         return
     check_required_size(environ, world)
-    if outer and outer.started and outer.kind != TORCHRUN_WORKER and not world.several_nodes:
+    if world.several_nodes or may_work_apart(environ):
+        return
+    if outer and outer.started and outer.kind != TORCHRUN_WORKER:
         ranks = f"multinode {script} without torchrun, which is one rank in each of these processes"
         nodes = "one torchrun on each node, with --nnodes and --rdzv_endpoint"
         remedy = f"{ranks}; or {nodes}; or unset these variables to train alone"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
 from multinode_image.machine.files import which
 from multinode_image.machine.image import release
-from multinode_image.machine.network import has_several_networks, is_free, is_here, own_address, split_addresses
+from multinode_image.machine.network import find_local_address, has_several_networks, is_free, is_here, split_addresses
 from multinode_image.reading import (
     ANYWHERE,
     MOST_PROCESSES,
@@ -248,7 +248,7 @@ def set_meeting_variables(world: World, environ: Mapping[str, str]) -> list[Sett
     if not environ.get(ENDPOINT) or world.master is None:
         return settings
     # Of several networks its own name leads to one; the others reach it by the name at which all meet.
-    address = world.master if has_several_networks() and is_here(world.master) else own_address(world.master)
+    address = world.master if has_several_networks() and is_here(world.master) else find_local_address(world.master)
     if address and not environ.get(ADDRESS):
         settings.append(Setting(ADDRESS, address, "the host's own name need not resolve on other nodes"))
     conf = environ.get(CONF, "")

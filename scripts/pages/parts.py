@@ -32,7 +32,7 @@ PARTS: Mapping[str, Callable[[], list[str]]] = {
     "images": tables.images,
     "ends": tables.ends,
     "memory of ranks": memory.table,
-    **{f"figures of {name}": figures.maker(name) for name in figures.MADE},
+    **{f"figures of {name}": figures.maker(name) for name in figures.PARTS},
 }
 
 

@@ -18,7 +18,7 @@ from images.plan import compatibility, planner
 from images.plan.catalog import Catalog, Torch
 from images.plan.plan import Plan, Request
 
-OWN = "IMAGE"
+USER_IMAGE = "IMAGE"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _limits(torch: Torch, catalog: Catalog) -> Iterator[Request]:
     yield from (Request(base="intel" if choice.reference else "debian") for choice in choices)
     pythons = torch.ccl_python or torch.python
     if not any(choice.base.python in pythons for choice in choices):
-        yield Request(base=OWN, python=pythons[-1])
+        yield Request(base=USER_IMAGE, python=pythons[-1])
 
 
 def _ends_of_ranges(catalog: Catalog) -> Iterator[Request]:

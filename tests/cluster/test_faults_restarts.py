@@ -11,12 +11,12 @@ import pytest
 
 from tests.support.containers import Container
 from tests.support.faults import Broken
-from tests.support.harness import OFFLINE, OWN_SCRIPT, Done, call, wait_for
+from tests.support.harness import OFFLINE, TRAIN_SCRIPT, Done, call, wait_for
 
 # A step takes a fifth of a second at least, so that there is time to break something between two checkpoints.
 STEPS = ("--max_steps", "48", "--save_steps", "4")
 CLM = ("clm", *STEPS, "--report_to", "none", "--disable_tqdm", "true")
-OWN = ("train.py", *STEPS, "--output_dir", "/workspace/output/clm")
+SCRIPT = ("train.py", *STEPS, "--output_dir", "/workspace/output/clm")
 ELASTIC = {"PET_RDZV_ENDPOINT": "pod0:23456", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ID": "job", "PET_NNODES": "2:2"}
 MASTER = {"PET_MASTER_ADDR": "pod0", "PET_NNODES": "2"}
 ANEW = ("--restart", "on-failure:5")  # as a pod whose restartPolicy is OnFailure
@@ -37,7 +37,7 @@ class Job:
     ) -> None:
         """Start the next pod."""
         number = len(self.pods)
-        mounts = (*OFFLINE, *OWN_SCRIPT, "--volume", f"{volume or self.volume}:/workspace/output")
+        mounts = (*OFFLINE, *TRAIN_SCRIPT, "--volume", f"{volume or self.volume}:/workspace/output")
         place = {} if "PET_RDZV_ENDPOINT" in environ else {"PET_NODE_RANK": str(number)}
         place |= {"STEP_SECONDS": "0.2", **environ}
         self.pods.append(
@@ -88,7 +88,7 @@ def assert_went_on(ends: list[Done]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [pytest.param(CLM, id="task"), pytest.param(OWN, id="script", marks=pytest.mark.slow)]
+    "command", [pytest.param(CLM, id="task"), pytest.param(SCRIPT, id="script", marks=pytest.mark.slow)]
 )
 def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken, command: tuple[str, ...]) -> None:
     job.command = command
@@ -114,7 +114,7 @@ def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken, co
     ids=["elastic", "master"],
 )
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
-@pytest.mark.parametrize("command", [CLM, OWN], ids=["task", "script"])
+@pytest.mark.parametrize("command", [CLM, SCRIPT], ids=["task", "script"])
 def test_new_containers_of_a_job_go_on_together_or_begin_together(
     job: Job, command: tuple[str, ...], shared: bool, environs: list[dict[str, str]]
 ) -> None:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 BOTH = ["node0 0/1", "node1 0/1"]
 # A second interface with the default route; its other end is nobody's.
-OWN_NETWORK = """\
+NAT_NETWORK = """\
 ip link add nat0 type veth peer name nat1
 ip address add 10.0.2.15/24 dev nat0
 ip link set nat0 up && ip link set nat1 up
@@ -123,7 +123,7 @@ def test_hosts_that_may_bind_any_address(store: Store, pair: Sequence[Host]) -> 
 def two_networks(pair: Sequence[Host]) -> Iterator[Sequence[Host]]:
     """Give both hosts a second network with the default route, on which they do not meet, as virtual machines have."""
     for host in pair:
-        assert host.run(f"set -e\n{OWN_NETWORK}").code == 0
+        assert host.run(f"set -e\n{NAT_NETWORK}").code == 0
     yield pair
     for host in pair:
         assert host.run("ip link del nat0 && ip route add default via 10.77.0.19").code == 0

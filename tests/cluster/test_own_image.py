@@ -27,14 +27,14 @@ def two_nodes(command: str) -> str:
 
 
 @pytest.fixture
-def own_registry(tmp_path: Path) -> Iterator[str]:
+def local_registry(tmp_path: Path) -> Iterator[str]:
     """Run a registry that anybody may push to."""
     with registry.running(tmp_path / "registry") as host:
         yield host
 
 
 def test_one_command_makes_an_image_that_trains_in_two_containers_and_is_verified(
-    engine: None, own_registry: str, tmp_path: Path
+    engine: None, local_registry: str, tmp_path: Path
 ) -> None:
     """The script is that of the page on libraries, with all that it imports in one file; two nodes are the README's."""
     shown = "\n".join("\n".join(lines) for _, lines in page("docs/image.md").blocks).partition("FROM ")[0]
@@ -43,7 +43,7 @@ def test_one_command_makes_an_image_that_trains_in_two_containers_and_is_verifie
     (tmp_path / "train.py").write_text((LIBRARIES / "tiny.py").read_text() + script)
     ending, tag = f"-own-{tmp_path.name}", f"{IMAGES}:mine"
     typed = NAMES.sub(rf"\1{ending}", shown).replace("multinode:mine", tag)
-    typed = typed.replace(PLACE, f"{own_registry}/team/mine:1").replace(
+    typed = typed.replace(PLACE, f"{local_registry}/team/mine:1").replace(
         "--script train.py", f"--script {tmp_path}/train.py"
     )
     typed = typed.replace("build.py --package", f"build.py --examples {EXAMPLES} --package")
@@ -59,5 +59,5 @@ def test_one_command_makes_an_image_that_trains_in_two_containers_and_is_verifie
     assert done.code == 0, done.err
     assert "your packages" in done.out and "your files" in done.out
     assert "multinode: alone" in done.err and "trained as one job of 2 ranks" in done.err
-    assert f"verified       docker://{own_registry}/team/mine:1" in done.out
+    assert f"verified       docker://{local_registry}/team/mine:1" in done.out
     assert "equal to the one of this build" in done.out

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.containers import Container, detached, network
 from tests.support.faults import Broken
-from tests.support.harness import OFFLINE, OWN_SCRIPT, env_options, wait_for
+from tests.support.harness import OFFLINE, TRAIN_SCRIPT, env_options, wait_for
 
 # Nothing is saved before the end; the batches of a rank come from processes of their own.
 RARE = ("--max_steps", "100000000", "--save_steps", "100000000")
@@ -24,7 +24,7 @@ COMMANDS = {
 @contextmanager
 def pods(image: str, volume: Path, command: Sequence[str]) -> Iterator[list[Container]]:
     """Start two containers with a rank each, which train as one job."""
-    mounts = (*OFFLINE, *OWN_SCRIPT, "--volume", f"{volume}:/workspace/output")
+    mounts = (*OFFLINE, *TRAIN_SCRIPT, "--volume", f"{volume}:/workspace/output")
     with ExitStack() as stack:
         net = stack.enter_context(network())
         started = []
@@ -63,7 +63,7 @@ def test_a_node_that_is_taken_away_costs_no_step(image: str, volume: Path, form:
 @pytest.mark.slow
 def test_ranks_of_one_container_save_before_any_ends(image: str, volume: Path) -> None:
     """Torchrun ends all ranks of a node as soon as one has ended."""
-    words = (*OWN_SCRIPT, "--volume", f"{volume}:/workspace/output", "--env", "STEP_SECONDS=0.1")
+    words = (*TRAIN_SCRIPT, "--volume", f"{volume}:/workspace/output", "--env", "STEP_SECONDS=0.1")
     with detached(*words, image, "--nproc", "2", *COMMANDS["script"]) as container:
         assert wait_for(lambda: len(read_steps([container])) == 2, 90)
         assert container.stop()

@@ -19,6 +19,7 @@ MODULES = {
     "explain": "tests.golden.explain",
     "messages": "tests.golden.messages",
     "manifests": "tests.golden.manifests",
+    "printed": "tests.golden.printed",
     "published": "tests.golden.published",
     "programs": "tests.golden.programs",
     "debian": "tests.golden.debian",

@@ -2,8 +2,9 @@
 
 The container around a case is a fake file system, so that the result is the same on every machine. One case of each
 kind stands whole in `common.json`: those of LIKE. Each other case has what is different from that one, null for what it
-lacks. Recorded environments are in `recorded.json`, the other cases in `chosen.json`. So a new case changes one file, a
-variable for each rank another one, and a rule that decides in many cases three. The words of `--explain` are in
+lacks. Recorded environments are in `recorded.json`, chosen cases in `chosen.json`, and in `drawn.json` those that are
+put together at random, in which rules meet that nobody thought of together. So a new case changes one file, a
+variable for each rank another one, and a rule that decides in many cases four. The words of `--explain` are in
 `text.json`, for a few cases that together have nearly all of them.
 """
 
@@ -14,7 +15,8 @@ import io
 import json
 import pwd
 import socket
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -169,15 +171,58 @@ CHOSEN = (
 )
 
 
+# What cases are drawn from.
+TYPED = (
+    "smoke", "smoke --bf16 --ddp_backend gloo", "--nproc 2 smoke", "--nproc 1 /workspace/train.py --bf16", "true",
+    "/workspace/train.py", "--nproc 2 -m pkg.train", "python3 /workspace/train.py", "bash -c true", "qa -h",
+    "mpirun -n 2 python3 /workspace/train.py", "accelerate launch /workspace/train.py", "qa --bf16 --max_steps 2",
+    "qa --no_cuda --overwrite_output_dir --report_to none", "launch -n 2 --hosts node0 python3 x.py", "qa-no-trainer",
+    "qa /workspace/arguments.json", "prefetch qa", "doctor --network", "glue --do_eval --output_dir /workspace/b",
+)  # fmt: skip
+VARIABLES: tuple[Mapping[str, str], ...] = (
+    {}, {"OMP_NUM_THREADS": "3"}, {"KMP_AFFINITY": "compact", "LD_PRELOAD": "/a.so"}, {"I_MPI_PIN": "off"},
+    {"MULTINODE_LOGS": "/workspace/output/logs"}, {"MULTINODE_RESUME": "no"}, {"MULTINODE_WORLD_SIZE": "2"}, NODE0,
+    {"MASTER_ADDR": "job-master-0", "MASTER_PORT": "1234"}, {"CCL_WORKER_COUNT": "2", "CCL_WORKER_AFFINITY": "auto"},
+    {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_CACHE": "/models"}, {"MULTINODE_GRADIENTS": "float32"}, {"HOME": "/"},
+    {"GLOO_SOCKET_IFNAME": "docker0"}, {"MULTINODE_OUTPUT": "/workspace/output/mine"}, {"RANK": "0", "WORLD_SIZE": "2"},
+    {"MULTINODE_METRICS": "9100", "MULTINODE_BF16": "emulate"}, {"GOMP_CPU_AFFINITY": "0-3", "KMP_BLOCKTIME": "0"},
+    {"MASTER_PORT": "tcp://10.0.0.1:80", "PMI_PORT": "tcp://10.0.0.1:80"}, {"LD_PRELOAD": "/usr/local/lib/libiomp5.so"},
+)  # fmt: skip
+BOXES = (LAPTOP, SERVER, HOST, Box(1, 1))
+LIMITS: tuple[Mapping[str, str], ...] = ({}, pod(4), docker(0.5), nested(32, 16), cpuset("0-3"), {}, WITHOUT_BF16)
+DRAWN = 160
+
+
+def draw(number: int) -> Case:
+    """Return the case that a checksum of its number puts together: another value of one table moves no other choice."""
+
+    def choose(name: str, values: Sequence[Any]) -> Any:
+        return values[zlib.crc32(f"{name} {number}".encode()) % len(values)]
+
+    left = choose("environment", names()) if number % 8 else ""
+    limit = choose("limit", LIMITS)
+    return Case(
+        f"drawn-{number}", (left,) if left else (), choose("variables", VARIABLES), choose("typed", TYPED),
+        choose("box", BOXES), limit, choose("stack", (GLOO, CCL)), choose("uid", (1000, 1000, 123456)),
+        "0-3" if limit == LIMITS[4] else "", choose("shm", (1 << 30, 64 << 20)),
+        choose("libraries", (LIBRARIES, LIBRARIES, LIBRARIES[:1])),
+    )  # fmt: skip
+
+
+def describe(case: Case) -> str:
+    """Return what somebody would set and type to have the case."""
+    return " ".join([*(f"{name}={value}" for name, value in case.more.items()), *case.left, "$", case.typed])
+
+
 def cases() -> list[Case]:
-    """List every case: all recorded environments with `smoke`, and those chosen."""
-    return [*(Case(f"recorded-{name}", (name,)) for name in names()), *CHOSEN]
+    """List every case: all recorded environments with `smoke`, those chosen, and those drawn."""
+    return [*(Case(f"recorded-{name}", (name,)) for name in names()), *CHOSEN, *map(draw, range(DRAWN))]
 
 
 # Those whose words are kept, too.
 WORDS = ("alone-quota", "alone-task", "elastic-ccl", "mpi-pinned-ccl", "slurm-with-master", "torchrun-typed-in-a-pod")
 COMMON, TEXT = "common.json", "text.json"
-RECORDED, CHOICES = "recorded.json", "chosen.json"
+FILES = {"recorded": "recorded.json", "drawn": "drawn.json", "": "chosen.json"}  # by how the names of its cases begin
 
 
 def produce() -> dict[str, str]:
@@ -199,21 +244,19 @@ def produce() -> dict[str, str]:
                     words[case.name] = run(["--explain", *case.typed.split()], environ)[1].splitlines()
     kinds = {name: kind(facts) for name, facts in decisions.items() if "exit" not in facts}
     common = {like: decisions[name] for like, name in LIKE.items()}
-    starts = {
-        name: {"like": kinds.get(name), **differ(facts, common.get(kinds.get(name, ""), {}))}
-        for name, facts in decisions.items()
-    }
-    recorded, chosen = (
-        {name: facts for name, facts in starts.items() if name.startswith("recorded-") is wanted}
-        for wanted in (True, False)
-    )
-    files = {RECORDED: write_all(recorded), CHOICES: write_all(chosen)}
+    groups: dict[str, dict[str, Any]] = {file: {} for file in FILES.values()}
+    for case, facts in zip((case for case, _ in environments), decisions.values(), strict=True):
+        like, group = kinds.get(case.name), case.name.partition("-")[0]
+        what = {"case": describe(case)} if group == "drawn" else {}
+        start = {**what, "like": like, **differ(facts, common.get(like or "", {}))}
+        groups[FILES.get(group, FILES[""])][case.name] = start
+    files = {file: write_all(group) for file, group in groups.items()}
     return {**files, COMMON: data.as_json(common), TEXT: data.as_json(words)}
 
 
 def read(files: Mapping[str, str]) -> dict[str, str]:
     """Return each case of the golden data as text, by its name."""
-    return {name: write(facts) for file in (RECORDED, CHOICES) for name, facts in json.loads(files[file]).items()}
+    return {name: write(facts) for file in FILES.values() for name, facts in json.loads(files[file]).items()}
 
 
 def decide(case: Case, environ: dict[str, str]) -> dict[str, Any]:
@@ -311,7 +354,7 @@ def pretend(case: Case) -> Iterator[None]:
             ("multinode_image.machine.network.is_free", lambda _: True),
             ("multinode_image.machine.network.find_way", find_way),
             ("multinode_image.machine.network.list_ipv4", lambda: INTERFACES),
-            ("multinode_image.world.torchrun.own_address", lambda _: "192.0.2.2"),
+            ("multinode_image.world.torchrun.find_local_address", lambda _: "192.0.2.2"),
             ("multinode_image.world.torchrun.is_here", lambda host: host == "192.0.2.2"),
             ("multinode_image.world.torchrun.split_addresses", lambda _: ([], [])),
             ("multinode_image.world.torchrun.is_free", lambda _: True),

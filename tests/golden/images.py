@@ -16,7 +16,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from images.layers.entrypoint_layer import ENVIRONMENT, GID, UID
+from images.layers.configuration import ENVIRONMENT
+from images.layers.entrypoint_layer import GID, UID
 from tests.golden import base, entries, wheels
 from tests.golden.building import Debian, built
 from tests.golden.data import as_json

@@ -11,7 +11,7 @@ from tests.golden.building import Debian, built
 from tests.support.stand_in import Files, Image
 
 NONE = "--examples none"
-OWN = f"{NONE} --wheelhouse wheels"
+WHEELHOUSE = f"{NONE} --wheelhouse wheels"
 OLD = STATUS.replace("2.36-9", "2.17-1").encode()
 WITHOUT_LIST = {path: content for path, content in PACKAGES.items() if not path.endswith("RECORD")}
 
@@ -26,7 +26,7 @@ def without(path: str) -> Files:
     return {name: content for name, content in SYSTEM.items() if name != path}
 
 
-def with_wheels(change: Callable[[Path], object], typed: str = OWN) -> Debian:
+def with_wheels(change: Callable[[Path], object], typed: str = WHEELHOUSE) -> Debian:
     """Return a build from the wheels of the newest pair after a change."""
 
     def fill(place: Path) -> None:

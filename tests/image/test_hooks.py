@@ -31,7 +31,8 @@ def test_hooks_do_with_torch_and_the_trainer_what_they_are_for(kind: str, reques
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", "/tests/hooks"]
 
     done = run(
-        request.getfixturevalue(kind), *words, *sorted(path.name for path in TESTS.glob("*.py")), options=options
-    )
+        request.getfixturevalue(kind), *words, *sorted(path.name for path in TESTS.glob("*.py")), options=options,
+        seconds=600,
+    )  # fmt: skip
 
     assert done.code == 0, done.out[-6000:]

@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from tests.support.containers import Container, detached
-from tests.support.harness import EXAMPLES, HARDENED, OWN_SCRIPT, ROOT, built, call, run, wait_for
+from tests.support.harness import EXAMPLES, HARDENED, ROOT, TRAIN_SCRIPT, built, call, run, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -85,7 +85,7 @@ def test_an_image_without_it_says_how_to_make_one(image: str, name: str) -> None
 
 
 def test_a_training_answers_prometheus(image: str) -> None:
-    options = (*HARDENED, *OWN_SCRIPT, "--tmpfs=/workspace/output:mode=1777", "--publish", "127.0.0.1::9400")
+    options = (*HARDENED, *TRAIN_SCRIPT, "--tmpfs=/workspace/output:mode=1777", "--publish", "127.0.0.1::9400")
     shown = ("--env", "MULTINODE_METRICS=9400", "--env", "STEP_SECONDS=0.2")
     words = (
         "--nproc",

@@ -30,7 +30,7 @@ print("trained with", SEED)
 MARK, OTHER = b"SEED = 41  # of this project", b"SEED = 42  # of this project"
 
 
-class Own(NamedTuple):
+class Derived(NamedTuple):
     """An image, what was printed of it, the options that it was made with, and its layout."""
 
     name: str
@@ -40,7 +40,7 @@ class Own(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def derived(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Own:
+def derived(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Derived:
     """Build one above the layers of the default image, as a user does."""
     root = module_path / "project"
     (root / "data").mkdir(parents=True)
@@ -51,16 +51,16 @@ def derived(image: str, module_path: Path, module_tag: Callable[[str], str]) -> 
     script.write_text(SCRIPT)
     files = ("--script", str(script), "--workdir", str(root))
     answer = built("--examples", str(EXAMPLES), *files, "--tag", name, "--load", "--output", f"{layout}/")
-    return Own(name, answer, files, layout)
+    return Derived(name, answer, files, layout)
 
 
-def test_the_script_trains_without_a_mount(derived: Own) -> None:
+def test_the_script_trains_without_a_mount(derived: Derived) -> None:
     done = run(derived.name, "train.py", options=HARDENED)
 
     assert done.code == 0 and "trained with 41" in done.out, done.text
 
 
-def test_files_are_as_copy_leaves_them_and_those_of_the_image_are_as_they_were(derived: Own) -> None:
+def test_files_are_as_copy_leaves_them_and_those_of_the_image_are_as_they_were(derived: Derived) -> None:
     done = run(
         derived.name, "sh", "-c", "touch output/a .cache/a b && stat -c '%n %a %u:%g %Y' module.py train.py . data"
     )
@@ -71,7 +71,7 @@ def test_files_are_as_copy_leaves_them_and_those_of_the_image_are_as_they_were(d
     assert done.out.splitlines()[-1].startswith(f". 775 {UID}:{GID}") and "data" in done.err
 
 
-def test_they_are_in_the_lock_the_sbom_and_the_provenance_and_are_the_last_layer(derived: Own) -> None:
+def test_they_are_in_the_lock_the_sbom_and_the_provenance_and_are_the_last_layer(derived: Derived) -> None:
     lock = lockfile.read_lock(lockfile.path_for(derived.layout).read_text(), "the lock", Request())
     bill = json.loads(build("sbom", str(derived.layout)).out)
     stated = json.loads(build("provenance", str(derived.layout)).out)["predicate"]["buildDefinition"]
@@ -85,7 +85,7 @@ def test_they_are_in_the_lock_the_sbom_and_the_provenance_and_are_the_last_layer
 
 
 @pytest.mark.slow  # as test_own_packages.py rebuilds one from its lock
-def test_it_is_built_again_from_its_lock_and_the_same_files(derived: Own, module_path: Path) -> None:
+def test_it_is_built_again_from_its_lock_and_the_same_files(derived: Derived, module_path: Path) -> None:
     copied = module_path / "copied"
     shutil.copytree(module_path / "project", copied, copy_function=shutil.copyfile)
 
@@ -95,7 +95,7 @@ def test_it_is_built_again_from_its_lock_and_the_same_files(derived: Own, module
 
 
 @pytest.mark.slow  # two more rebuilds of the image
-def test_a_changed_byte_is_found_by_the_name_of_its_file(derived: Own, module_path: Path) -> None:
+def test_a_changed_byte_is_found_by_the_name_of_its_file(derived: Derived, module_path: Path) -> None:
     changed = module_path / "changed"
     shutil.copytree(module_path / "project", changed)
     (changed / "module.py").write_bytes(OTHER + b"\n")
@@ -111,7 +111,7 @@ def test_a_changed_byte_is_found_by_the_name_of_its_file(derived: Own, module_pa
 
 
 @pytest.mark.slow
-def test_elsewhere_the_files_come_from_the_bundle_or_are_asked_for(derived: Own, module_path: Path) -> None:
+def test_elsewhere_the_files_come_from_the_bundle_or_are_asked_for(derived: Derived, module_path: Path) -> None:
     lock, bundle = str(lockfile.path_for(derived.layout)), str(module_path / "bundle.tar")
     assert build("bundle", "--lock", lock, "--output", bundle).code == 0
     elsewhere = {"XDG_CACHE_HOME": str(module_path / "elsewhere")}

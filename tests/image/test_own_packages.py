@@ -41,7 +41,7 @@ print("events", len(glob.glob("/tmp/logs/events.*")))
 """
 
 
-class Own(NamedTuple):
+class Derived(NamedTuple):
     """An image, what was printed of it, the options that it was made with, and its lock."""
 
     name: str
@@ -51,7 +51,7 @@ class Own(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def derived(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Own:
+def derived(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Derived:
     """Build one above the layers of the default image, as a user does."""
     for name, text in {"mine.txt": FILE, **MORE, **BOUNDS}.items():
         (module_path / name).write_text(text)
@@ -59,16 +59,16 @@ def derived(image: str, module_path: Path, module_tag: Callable[[str], str]) -> 
     options = ("--examples", str(EXAMPLES), "--requirements", str(module_path / "mine.txt"), "--tag", name)
     answer = built(*options, "--load", "--output", f"{layout}/")
     text = lockfile.path_for(layout).read_text()
-    return Own(name, answer, options, lockfile.read_lock(text, "the lock", Request()))
+    return Derived(name, answer, options, lockfile.read_lock(text, "the lock", Request()))
 
 
-def test_they_train_in_it(derived: Own) -> None:
+def test_they_train_in_it(derived: Derived) -> None:
     done = run(derived.name, "python", "-c", SCRIPT)
 
     assert (done.code, done.out.splitlines()[-1]) == (0, "events 1"), done.text
 
 
-def test_they_are_in_its_lock_and_sbom_and_in_a_layer_of_their_own(derived: Own, module_path: Path) -> None:
+def test_they_are_in_its_lock_and_sbom_and_in_a_layer_of_their_own(derived: Derived, module_path: Path) -> None:
     packages = derived.lock.user_packages
 
     assert packages and packages.requirements == ("peft>=0.18", "protobuf<7 --constraint", "tensorboard")
@@ -89,13 +89,13 @@ def test_they_are_in_its_lock_and_sbom_and_in_a_layer_of_their_own(derived: Own,
         "in a layout",
     ],
 )
-def test_it_is_built_again_from_the_lock_inside_it(derived: Own, module_path: Path, where: str) -> None:
+def test_it_is_built_again_from_the_lock_inside_it(derived: Derived, module_path: Path, where: str) -> None:
     verdict = build("verify", derived.name if where == "in docker" else str(module_path / "own"), "--json")
 
     assert verdict.code == 0 and json.loads(verdict.out)["digest"] == derived.answer["digest"]
 
 
-def test_the_lock_is_asked_for_again_by_the_same_options_alone(derived: Own, module_path: Path) -> None:
+def test_the_lock_is_asked_for_again_by_the_same_options_alone(derived: Derived, module_path: Path) -> None:
     lock = str(lockfile.path_for(module_path / "own"))
 
     again = built(*derived.options, "--no-load", "--lock", lock)

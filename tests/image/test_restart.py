@@ -10,12 +10,12 @@ import pytest
 
 from tests.support.containers import detached
 from tests.support.faults import Broken
-from tests.support.harness import OFFLINE, OWN_SCRIPT, Done, run, wait_for
+from tests.support.harness import OFFLINE, TRAIN_SCRIPT, Done, run, wait_for
 
-SCRIPTS = (*OFFLINE, *OWN_SCRIPT)
+SCRIPTS = (*OFFLINE, *TRAIN_SCRIPT)
 STEPS = ("--max_steps", "8", "--save_steps", "2")
 CLM = ("clm", *STEPS, "--report_to", "none")
-OWN = ("train.py", *STEPS, "--output_dir", "/workspace/output/clm")
+SCRIPT = ("train.py", *STEPS, "--output_dir", "/workspace/output/clm")
 DIES = ("--env", "DIE_AT=5", "--env", "PET_MAX_RESTARTS=1")
 
 
@@ -24,7 +24,7 @@ def train(image: str, volume: Path, *words: str, options: tuple[str, ...] = ()) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("release", "command"), [("image", CLM), ("older_image", CLM), ("older_image", OWN)])
+@pytest.mark.parametrize(("release", "command"), [("image", CLM), ("older_image", CLM), ("older_image", SCRIPT)])
 def test_a_container_that_is_started_again_goes_on(
     request: pytest.FixtureRequest, volume: Path, release: str, command: tuple[str, ...], broken: Broken
 ) -> None:
@@ -45,7 +45,7 @@ def test_a_container_that_is_started_again_goes_on(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [CLM, OWN], ids=["task", "script"])
+@pytest.mark.parametrize("command", [CLM, SCRIPT], ids=["task", "script"])
 def test_ranks_that_torchrun_starts_again_go_on(image: str, volume: Path, command: tuple[str, ...]) -> None:
     done = train(image, volume, "--nproc", "2", *command, options=DIES)
 
@@ -60,14 +60,14 @@ def test_ranks_that_torchrun_starts_again_go_on(image: str, volume: Path, comman
 @pytest.mark.slow
 def test_a_run_begun_anew_goes_on_from_its_own_checkpoints_alone(image: str, volume: Path) -> None:
     """They have the losses, and here even the weights, of those that were there before it."""
-    assert train(image, volume, "--nproc", "1", *OWN).code == 0
+    assert train(image, volume, "--nproc", "1", *SCRIPT).code == 0
     weights = volume / "clm/checkpoint-8/model.safetensors"
     expected = weights.read_bytes()
 
-    done = train(image, volume, "--nproc", "1", *OWN, options=("--env", "MULTINODE_RESUME=no", *DIES))
+    done = train(image, volume, "--nproc", "1", *SCRIPT, options=("--env", "MULTINODE_RESUME=no", *DIES))
     assert done.code == 9 and "rank 0 begins at step 0" in done.out
     (volume / "clm/checkpoint-99999999").symlink_to("checkpoint-8")
-    done = train(image, volume, "--nproc", "1", *OWN)
+    done = train(image, volume, "--nproc", "1", *SCRIPT)
 
     assert done.code == 0 and "rank 0 begins at step 4" in done.out
     assert weights.read_bytes() == expected
@@ -76,7 +76,7 @@ def test_a_run_begun_anew_goes_on_from_its_own_checkpoints_alone(image: str, vol
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "said"),
-    [(CLM, "model.safetensors of uid 123456"), (OWN, "checkpoint-8 of uid 123456")],
+    [(CLM, "model.safetensors of uid 123456"), (SCRIPT, "checkpoint-8 of uid 123456")],
     ids=["of a task, which its record knows", "of a script"],
 )
 def test_another_user_is_told_whose_a_checkpoint_is(

@@ -123,17 +123,17 @@ import torch
 torch.ones(999, 999) @ torch.ones(999, 999)
 os.write(1, f"{before} {sorted(os.sched_getaffinity(0))} {os.environ['SITE'] in os.environ}\\n".encode())
 """
-TORCHRUN, OWN, SHARED = "torchrun --nproc-per-node 2", {"[0] [0] False", "[1] [1] False"}, {"[0, 1] [0, 1] False"}
+TORCHRUN, SEPARATE, SHARED = "torchrun --nproc-per-node 2", {"[0] [0] False", "[1] [1] False"}, {"[0, 1] [0, 1] False"}
 
 
 @pytest.mark.parametrize(
     ("name", "value", "limit", "start", "expected"),
     [
-        ("OMP_PROC_BIND", "true", "--cpuset-cpus=0-1", TORCHRUN, OWN),
-        pytest.param("OMP_PLACES", "cores", "--cpuset-cpus=0-1", TORCHRUN, OWN, marks=pytest.mark.slow),
-        pytest.param("GOMP_CPU_AFFINITY", "0", "--cpuset-cpus=0-1", TORCHRUN, OWN, marks=pytest.mark.slow),
-        pytest.param("KMP_AFFINITY", "compact", "--cpuset-cpus=0-1", TORCHRUN, OWN, marks=pytest.mark.slow),
-        pytest.param("KMP_HW_SUBSET", "1c", "--cpuset-cpus=0-1", TORCHRUN, OWN, marks=pytest.mark.slow),
+        ("OMP_PROC_BIND", "true", "--cpuset-cpus=0-1", TORCHRUN, SEPARATE),
+        pytest.param("OMP_PLACES", "cores", "--cpuset-cpus=0-1", TORCHRUN, SEPARATE, marks=pytest.mark.slow),
+        pytest.param("GOMP_CPU_AFFINITY", "0", "--cpuset-cpus=0-1", TORCHRUN, SEPARATE, marks=pytest.mark.slow),
+        pytest.param("KMP_AFFINITY", "compact", "--cpuset-cpus=0-1", TORCHRUN, SEPARATE, marks=pytest.mark.slow),
+        pytest.param("KMP_HW_SUBSET", "1c", "--cpuset-cpus=0-1", TORCHRUN, SEPARATE, marks=pytest.mark.slow),
         pytest.param("OMP_PROC_BIND", "true", "--cpus=1", TORCHRUN, SHARED, marks=pytest.mark.slow),
         pytest.param(
             "OMP_PROC_BIND", "true", "--cpus=1", "mpirun -n 2 multinode python3", SHARED, marks=pytest.mark.slow

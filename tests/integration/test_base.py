@@ -55,7 +55,7 @@ NOBODY = 65534
 
 
 @dataclass(frozen=True)
-class Made:
+class SuiteBase:
     """A base, what it was made of, and the store that has it."""
 
     platform: Platform
@@ -69,19 +69,19 @@ def context(store: Store) -> Context:
 
 
 @pytest.fixture(scope="module")
-def default() -> Made:
+def default() -> SuiteBase:
     """Make that of the default image, whose build has it in the store of this machine already or will find it there."""
     return make(ROW, Store(default_root(os.environ)))
 
 
-def make(row: Row, store: Store, platform: Platform = AMD64) -> Made:
+def make(row: Row, store: Store, platform: Platform = AMD64) -> SuiteBase:
     chosen = packages.resolve_base(row.suite, row.packages, platform, context(store))
     base = debian.make_base(store, chosen, platform, row.python, os.environ, Content())
-    return Made(platform, store, chosen, base)
+    return SuiteBase(platform, store, chosen, base)
 
 
 @contextmanager
-def opened(suite: Made) -> Iterator[tarfile.TarFile]:
+def opened(suite: SuiteBase) -> Iterator[tarfile.TarFile]:
     """Open the layer for one reading."""
     blob = suite.store.blob(suite.base.layers[0].written.digest)
     assert blob
@@ -101,7 +101,7 @@ EVERY = [
 
 
 @pytest.fixture(scope="module", params=EVERY)
-def of_suite(request: pytest.FixtureRequest, module_path: Path) -> Iterator[Made]:
+def of_suite(request: pytest.FixtureRequest, module_path: Path) -> Iterator[SuiteBase]:
     """Make the base of each suite that has a row, for each platform, whose programs can be started meanwhile."""
     (row, platform), here = request.param, os.uname()
     is_native = platform.runs_on(here.sysname, here.machine)
@@ -109,14 +109,14 @@ def of_suite(request: pytest.FixtureRequest, module_path: Path) -> Iterator[Made
         yield make(row, Store(module_path / row.suite / platform.architecture), platform)
 
 
-def unpack(suite: Made, root: Path) -> Path:
+def unpack(suite: SuiteBase, root: Path) -> Path:
     with opened(suite) as layer:
         layer.extraction_filter = lambda member, _: member  # Debian 12's Python has no `filter` for extractall
         layer.extractall(root)
     return root
 
 
-def test_the_base_is_its_packages(default: Made) -> None:
+def test_the_base_is_its_packages(default: SuiteBase) -> None:
     assert default.base.facts.packages == {deb.package: deb.version for deb in default.recipe.debs}
     assert {*ROW.packages, "apt", "dpkg", "bash"} <= default.base.facts.packages.keys()
     assert list(default.recipe.debs) == sorted(default.recipe.debs)
@@ -127,14 +127,14 @@ def test_the_base_is_its_packages(default: Made) -> None:
     assert {name: default.base.facts.directories.links[name] for name in MERGED} == MERGED
 
 
-def test_it_is_not_made_twice(default: Made) -> None:
+def test_it_is_not_made_twice(default: SuiteBase) -> None:
     again = debian.make_base(default.store, default.recipe, AMD64, ROW.python, {}, Content())
 
     assert again.layers[0].reused
     assert (again.layers[0].written, again.facts) == (default.base.layers[0].written, default.base.facts)
 
 
-def test_apt_works_in_its_root(default: Made, tmp_path: Path) -> None:
+def test_apt_works_in_its_root(default: SuiteBase, tmp_path: Path) -> None:
     root = unpack(default, tmp_path / "root")
 
     assert (root / "etc/apt/sources.list").read_text() == default.recipe.sources
@@ -160,7 +160,7 @@ sys.exit(_main())
 """
 
 
-def test_any_user_makes_the_same_bytes_without_any_program(default: Made, tmp_path: Path) -> None:
+def test_any_user_makes_the_same_bytes_without_any_program(default: SuiteBase, tmp_path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root becomes another user")
     out = tmp_path / "out"
@@ -188,7 +188,7 @@ def test_any_user_makes_the_same_bytes_without_any_program(default: Made, tmp_pa
     assert hashlib.sha256((out / "layer").read_bytes()).hexdigest() == default.base.layers[0].written.digest
 
 
-def test_its_python_compiles_the_same_in_every_way(default: Made, tmp_path: Path) -> None:
+def test_its_python_compiles_the_same_in_every_way(default: SuiteBase, tmp_path: Path) -> None:
     """The wheel has modules of the standard library: all kinds of code, and names that it shares with what compiles."""
     library = re.compile(r"usr/lib/python3\.11/((asyncio/)?[^/]+\.py)")
     archives = [
@@ -230,7 +230,7 @@ def test_every_suite_has_what_bases_of_others_lack(system: tuple[Row, Platform],
 
 
 @pytest.mark.slow  # makes the tree twice; only another row can change it
-def test_rows_of_scripts_have_no_order_but_that_of_lines(default: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_scripts_have_no_order_but_that_of_lines(default: SuiteBase, monkeypatch: pytest.MonkeyPatch) -> None:
     """Accounts are first; of the others none needs what another one has made."""
     debs = [default.store.place(deb.sha256, deb.filename) for deb in default.recipe.debs]
     accounts, *others = suites.rows(default.recipe.suite, AMD64)
@@ -327,7 +327,7 @@ def compared(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[s
 
 
 @pytest.mark.slow
-def test_it_is_what_debians_own_programs_make(of_suite: Made, tmp_path: Path) -> None:
+def test_it_is_what_debians_own_programs_make(of_suite: SuiteBase, tmp_path: Path) -> None:
     if shutil.which("mmdebstrap") is None or os.getuid() != 0:
         pytest.skip("no mmdebstrap, or not root")
     chosen = of_suite.recipe.debs
@@ -359,7 +359,7 @@ os.execve(program, [program, "-t", "-f", config], environ)
 
 
 @pytest.mark.slow
-def test_its_sshd_takes_the_configuration_of_worker(of_suite: Made, tmp_path: Path) -> None:
+def test_its_sshd_takes_the_configuration_of_worker(of_suite: SuiteBase, tmp_path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root enters a root file system")
     root = unpack(of_suite, tmp_path / "root")

@@ -32,7 +32,7 @@ REQUEST = (*PAIR, *BASE, "--python", "3.11", "--examples", "none", "--no-bytecod
 MPICH = {f"mpich-5.0.2.data/data/{path}": b"of MPICH" for path in ("bin/mpiexec.hydra", "lib/libmpi.so.12")}
 
 
-class Made(NamedTuple):
+class Pushed(NamedTuple):
     """Sources that built both images, what they said, and the repository that these were pushed to, of a registry."""
 
     sources: Checkout
@@ -86,7 +86,7 @@ def write_base(place: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def built(module_path: Path) -> Iterator[Made]:
+def built(module_path: Path) -> Iterator[Pushed]:
     sources = checkout.make(module_path)
     write_base(sources.place / "base")
     for path in (sources.place / "wheels").glob("*-linux_x86_64.whl"):
@@ -96,10 +96,10 @@ def built(module_path: Path) -> Iterator[Made]:
         places = ("--output", "layout/", "--push", f"{host}/team/image:1", "--tag", "team/image:1")
         done = sources.run(*REQUEST, "--platform", BOTH, *places)
         assert done.code == 0
-        yield Made(sources, json.loads(done.out), host, "team/image")
+        yield Pushed(sources, json.loads(done.out), host, "team/image")
 
 
-def test_each_image_of_the_index_is_that_of_a_build_for_its_platform_alone(built: Made) -> None:
+def test_each_image_of_the_index_is_that_of_a_build_for_its_platform_alone(built: Pushed) -> None:
     alone = [json.loads(built.sources.run(*REQUEST, "--platform", str(platform)).out) for platform in PLATFORMS]
 
     assert built.digests == [answer["digest"] for answer in alone]
@@ -108,7 +108,9 @@ def test_each_image_of_the_index_is_that_of_a_build_for_its_platform_alone(built
     assert [lock.platform for lock in locks] == [*PLATFORMS]
 
 
-def test_clients_find_the_image_of_each_platform_in_the_registry_and_in_the_layout(built: Made, tmp_path: Path) -> None:
+def test_clients_find_the_image_of_each_platform_in_the_registry_and_in_the_layout(
+    built: Pushed, tmp_path: Path
+) -> None:
     assert built.said["pushed"] == [f"{built.reference}@{built.said['digest']}"]
     index = manifest_at(built.reference) or b""
     layout = call(["skopeo", "inspect", "--raw", f"oci:{built.sources.place}/layout:1"]).out.encode()
@@ -122,7 +124,7 @@ def test_clients_find_the_image_of_each_platform_in_the_registry_and_in_the_layo
         assert digest(manifest_at(f"{built.host}/{built.name}@{expected}") or b"") == expected
 
 
-def test_every_image_is_verified_with_its_documents(built: Made) -> None:
+def test_every_image_is_verified_with_its_documents(built: Pushed) -> None:
     verified = [json.loads(built.verify(name).out) for name in (f"docker://{built.reference}", "layout")]
 
     for answer in verified:
@@ -132,7 +134,7 @@ def test_every_image_is_verified_with_its_documents(built: Made) -> None:
     assert [len(one["attached"]) for one in verified[0]["platforms"].values()] == [2, 2]
 
 
-def test_one_image_of_it_is_verified_and_read(built: Made) -> None:
+def test_one_image_of_it_is_verified_and_read(built: Pushed) -> None:
     words = (f"docker://{built.reference}", "--platform", str(ARM64))
 
     assert json.loads(built.verify(*words).out)["manifest"] == built.digests[1]
@@ -140,7 +142,7 @@ def test_one_image_of_it_is_verified_and_read(built: Made) -> None:
     assert statement["subject"][0]["digest"]["sha256"] == built.digests[1].removeprefix("sha256:")
 
 
-def test_an_index_that_leads_an_engine_to_another_image_is_refused(built: Made) -> None:
+def test_an_index_that_leads_an_engine_to_another_image_is_refused(built: Pushed) -> None:
     amd64, arm64 = built.rows
     swapped = [{**amd64, "platform": arm64["platform"]}, {**arm64, "platform": amd64["platform"]}]
     beside = [amd64, arm64, {**arm64, "platform": {"os": "linux", "architecture": "riscv64"}}]
@@ -150,7 +152,7 @@ def test_an_index_that_leads_an_engine_to_another_image_is_refused(built: Made) 
     assert_three_parts(built.verify(built.put("one", [amd64]), "--platform", str(ARM64)), 2, str(AMD64), str(ARM64))
 
 
-def test_a_lock_is_compared_with_the_image_of_its_platform(built: Made) -> None:
+def test_a_lock_is_compared_with_the_image_of_its_platform(built: Pushed) -> None:
     lock = ("--lock", "pylock.layout-arm64.toml")
 
     assert_three_parts(built.verify("layout", *lock), 2, BOTH.replace(",", ", "), f"--platform {ARM64}")

@@ -11,8 +11,8 @@ DIGEST = "sha256:" + "ab" * 32
 MANIFEST = Manifest(DIGEST, Descriptor("application/json", DIGEST, 1), ())
 
 
-def base(*layers: Files, python: str = "3.10", made: bool = False) -> Base:
+def base(*layers: Files, python: str = "3.10", is_debian: bool = False) -> Base:
     """Write a base that was pulled, or one that was made here, without its layers."""
     facts = facts_of(*layers)
     site = Site(python, facts.sites[python][0], f"/{facts.pythons[python]}")
-    return Base(name="a/b:1", layers=(), facts=facts, site=site, links={}, manifest=None if made else MANIFEST)
+    return Base(name="a/b:1", layers=(), facts=facts, site=site, links={}, manifest=None if is_debian else MANIFEST)

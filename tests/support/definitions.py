@@ -30,6 +30,7 @@ FILES = {
 @cache
 def schema(kind: str) -> dict[str, Any]:
     """Read the schema of a kind, and let it refuse fields that it does not have."""
+    assert kind in FILES, f"FILES of tests/support/definitions.py has no definition of {kind}"
     path = DEFINITIONS / FILES[kind]
     if not path.is_file():
         pytest.skip(f"NOT VALIDATED: {path} is absent; MULTINODE_CRDS names the directory with Kubeflow's definitions")

@@ -29,7 +29,7 @@ IMAGES = f"multinode-test-{os.environ.setdefault('MULTINODE_TEST_RUN', uuid.uuid
 ENTRYPOINT = ("python3", "-I", "-S", "/opt/multinode")
 # Scripts of examples that need no network, and one that is the user's own.
 OFFLINE = ("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro")
-OWN_SCRIPT = ("--volume", f"{ROOT}/tests/data/offline/train.py:/workspace/train.py:ro")
+TRAIN_SCRIPT = ("--volume", f"{ROOT}/tests/data/offline/train.py:/workspace/train.py:ro")
 HARDENED = (
     "--user=123456:0", "--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges",
 )  # fmt: skip

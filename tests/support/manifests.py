@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 from unittest import mock
@@ -12,7 +13,7 @@ import yaml
 from manifests import cli
 from manifests.kinds import KINDS as ROWS
 from manifests.options import Parser, add_options, make_parser
-from tests.support.admission import list_flaws
+from tests.support.admission import identify, list_flaws
 
 IMAGE = f"registry.example/multinode@sha256:{'0' * 64}"
 SIZES = ("--cpu", "8", "--memory", "16Gi")
@@ -82,14 +83,21 @@ def list_pods(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 
 def list_templates(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     """List the templates of the pods in a manifest, of whichever kind."""
-    spec = manifest["spec"]
-    for name in ("pytorchReplicaSpecs", "mpiReplicaSpecs"):
-        if name in spec:
-            return [replica["template"] for replica in spec[name].values()]
-    if manifest["kind"] == "TrainJob":
-        jobs = spec["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-    elif manifest["kind"] == "ClusterTrainingRuntime":
-        jobs = spec["template"]["spec"]["replicatedJobs"]
-    else:
-        return [spec["template"]]
-    return [job["template"]["spec"]["template"] for job in jobs]
+    name = identify(manifest)
+    assert name in LAYOUTS, f"LAYOUTS of tests/support/manifests.py has no row of {name}"
+    return LAYOUTS[name](manifest["spec"])
+
+
+def list_replicated(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """List the templates of the pods of a JobSet."""
+    return [job["template"]["spec"]["template"] for job in spec["template"]["spec"]["replicatedJobs"]]
+
+
+# Where the specification of a kind has the templates of its pods.
+LAYOUTS: Mapping[str, Callable[[dict[str, Any]], list[dict[str, Any]]]] = {
+    "PyTorchJob.kubeflow.org": lambda spec: [replica["template"] for replica in spec["pytorchReplicaSpecs"].values()],
+    "MPIJob.kubeflow.org": lambda spec: [replica["template"] for replica in spec["mpiReplicaSpecs"].values()],
+    "TrainJob.trainer.kubeflow.org": lambda spec: list_replicated(spec["runtimePatches"][0]["trainingRuntimeSpec"]),
+    "ClusterTrainingRuntime.trainer.kubeflow.org": list_replicated,
+    "Job.batch": lambda spec: [spec["template"]],
+}

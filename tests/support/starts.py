@@ -38,7 +38,7 @@ from tests.support.torchrun import ask
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
 PLENTY = Limits(1 << 30, 64 << 30, frozenset({"avx512_bf16"}))
-NODE0, OWN = "10.77.0.1", "10.77.0.2"
+NODE0, NODE1 = "10.77.0.1", "10.77.0.2"
 SMOKE = Command(command.SMOKE, "smoke", [])
 SERVER = Box(2, 28, 2)
 MACHINE = look_at(SERVER)
@@ -81,16 +81,16 @@ def make_plan(job: Command, facts: Facts, nproc: int | None = None) -> Plan:
 # The addresses of names; any other name has that of ELSEWHERE.
 ADDRESSES: Mapping[str, Sequence[str]] = {
     NODE0: [NODE0],
-    "pod": [NODE0, OWN],
-    "others": [OWN, "10.77.0.3"],
-    "here": [NODE0, OWN],
+    "pod": [NODE0, NODE1],
+    "others": [NODE1, "10.77.0.3"],
+    "here": [NODE0, NODE1],
     "nobody": [],
 }
 ELSEWHERE = "10.77.0.9"
 
 
 @contextmanager
-def network(address: str = OWN, taken: Mapping[int, OSError] = {}) -> Iterator[None]:
+def network(address: str = NODE1, taken: Mapping[int, OSError] = {}) -> Iterator[None]:
     """Replace the network: names have their addresses, and `address` is ours on the way to any of them, on eth0.
 
     taken: why ports cannot be had.
@@ -222,7 +222,7 @@ class Container:
             except Refusal as refusal:
                 return Started(refusal.code, refusal, err=err.getvalue())
         told = {**ranks.environ, **ranks.options, NPROC: str(ranks.local_size)}
-        return Started(None, None, [ranks.program, *asked.words], told, err.getvalue())
+        return Started(None, None, [ranks.program, *ranks.words], told, err.getvalue())
 
     def explain(self, words: str | Sequence[str], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return what `--explain=json` says of a command."""

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from multinode_image.hooks.ends.ranks import Asked
+from multinode_image.hooks.ends.ranks import TorchrunConfig
 from multinode_image.settings import PLANNED
 from multinode_image.world.starters import find_start
 
@@ -29,7 +29,7 @@ def spell(line: str, environ: Mapping[str, str]) -> str:
     return " ".join([*(f"{name}={environ[name]}" for name in names), line])
 
 
-def ask(argv: Sequence[str], environ: Mapping[str, str]) -> Asked | None:
+def ask(argv: Sequence[str], environ: Mapping[str, str]) -> TorchrunConfig | None:
     """Return what a torchrun has read that a start has become; None for any other program, and for our own torchrun."""
     start = find_start([*argv])
     if start is None or not start.must_be_asked or environ.get(PLANNED):
@@ -41,4 +41,4 @@ def ask(argv: Sequence[str], environ: Mapping[str, str]) -> Asked | None:
     program = row["program"]
     if program == "python3":
         program = shutil.which(program, path=environ.get("PATH", os.defpath)) or program
-    return Asked(row["described"], program, row["words"])
+    return TorchrunConfig(row["described"], program, row["words"])

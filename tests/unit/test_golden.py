@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import __main__ as golden
-from tests.golden import base, data, debian, explain, messages, plans, programs, published, refusals
+from tests.golden import base, data, debian, explain, messages, plans, printed, programs, published, refusals
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,10 @@ def test_what_starts_have_in_common_and_say_is_what_it_was(name: str, decided: d
 
 def test_the_words_of_a_refused_start_are_what_they_were() -> None:
     assert messages.produce() == data.recorded("messages"), data.REMEDY
+
+
+def test_commands_print_what_they_did() -> None:
+    assert printed.produce() == data.recorded("printed"), data.REMEDY
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +97,7 @@ def test_a_root_file_system_is_what_it_was(suite: str) -> None:
 
 def test_no_golden_data_are_left_over() -> None:
     assert explain.read(data.recorded("explain")).keys() == {case.name for case in explain.cases()}
-    assert data.recorded("explain").keys() == {explain.RECORDED, explain.CHOICES, explain.COMMON, explain.TEXT}
+    assert data.recorded("explain").keys() == {*explain.FILES.values(), explain.COMMON, explain.TEXT}
     assert data.recorded("plan").keys() == {f"{name}.json" for name in plans.PLANS}
     for name, typed in refusals.REFUSALS.items():
         known = json.loads(data.recorded("refusals")[f"{name}.json"])

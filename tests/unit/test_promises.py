@@ -10,15 +10,16 @@ from images import report
 from images.base.base import Site
 from images.check import verify
 from images.deliver.engine import ENGINES
-from images.layers import entrypoint_layer
-from images.layers.entrypoint_layer import DIRECTORIES, ENVIRONMENT, GID, UID
+from images.layers import configuration, entrypoint_layer
+from images.layers.configuration import ENVIRONMENT
+from images.layers.entrypoint_layer import DIRECTORIES, GID, UID
 from images.layers.examples import PLACE
 from images.lock import lockfile
 from manifests.pod import GROUP
 from manifests.request import Request
 from multinode_image import settings
 from multinode_image.results.identity import OUTPUTS
-from multinode_image.tasks.command import OWN, read_command
+from multinode_image.tasks.command import COMMANDS, read_command
 from tests.support.bases import base
 from tests.support.documents import page, pages
 from tests.support.finished_images import EMPTY
@@ -29,7 +30,7 @@ from tests.support.toml import tomllib
 
 REFERENCE = page("docs/reference.md").text
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
-COMMANDS = (*OWN, "qa", "glue", "mlm", "bash")
+TYPED = (*COMMANDS, "qa", "glue", "mlm", "bash")
 # What processes of ours tell each other.
 INTERNAL = (
     "BEFORE",
@@ -58,7 +59,7 @@ def promised(what: str) -> list[str]:
 
 
 def test_labels() -> None:
-    labels = entrypoint_layer.labels(lock(python="3.10"), base(SYSTEM, made=True))
+    labels = configuration.labels(lock(python="3.10"), base(SYSTEM, is_debian=True))
     ours = {name for name in labels if name.startswith("multinode.")}
 
     assert ours == set(promised("labels")), "docs/reference.md promises every label of ours"
@@ -116,11 +117,11 @@ def test_what_json_has_of_a_build() -> None:
     assert set(promised("`build.py`")[2:]) <= fields.keys()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", TYPED)
 def test_the_commands_of_the_entrypoint(name: str) -> None:
     read = read_command([name], {}, lambda program, _: program if program == "bash" else None)
 
-    assert read.name == (OWN[name].name if name in OWN else name)
+    assert read.name == (COMMANDS[name].name if name in COMMANDS else name)
 
 
 def test_the_newest_part_of_the_changelog_is_this_release() -> None:

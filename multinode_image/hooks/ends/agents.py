@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from multinode_image.errors import Refusal
 from multinode_image.hooks.ends.ending import MET
 from multinode_image.hooks.ends.options import ask_parser, describe, find_torchrun, is_typed, tell
-from multinode_image.hooks.ends.ranks import Asked, plan_ranks
+from multinode_image.hooks.ends.ranks import TorchrunConfig, plan_ranks
 from multinode_image.hooks.job.one_job import EXIT_USER, Fault, find_agent_fault
 from multinode_image.printing.streams import print_error
 from multinode_image.settings import PLANNED, TRAINING, forget
@@ -62,7 +62,7 @@ def prepare_agent(config: Any, program: Any, words: Any, *more: Any) -> tuple[An
     is_ours = os.environ.get(TRAINING) in ("on", str(os.getpid()))  # of another rank it is a program of the script's
     os.environ[TRAINING] = "on"  # no rank, though its container has the variables of one: its children are
     if is_ours and not is_planned and isinstance(program, str):
-        program = plan_and_tell(config, program, [*words])
+        program, words = plan_and_tell(config, program, [*words])
     elif is_ours and not is_planned and program is getattr(find_torchrun(), RUN_PATH, None):
         plan_and_tell(config, sys.executable, [*words])  # a function of torchrun's runs them in new Pythons
     if fault := find_agent_fault(config.max_nodes, os.environ):
@@ -70,11 +70,11 @@ def prepare_agent(config: Any, program: Any, words: Any, *more: Any) -> tuple[An
     return program, words, *more
 
 
-def plan_and_tell(config: Any, program: str, words: list[str]) -> str:
-    """Tell torchrun and its ranks what the plan of this start says, and return the program of a rank."""
-    asked = Asked(describe(config, ask_parser(), os.environ), program, words)
+def plan_and_tell(config: Any, program: str, words: list[str]) -> tuple[str, list[str]]:
+    """Tell torchrun and its ranks what the plan of this start says; return the program of a rank, and its words."""
+    parsed = TorchrunConfig(describe(config, ask_parser(), os.environ), program, words)
     try:
-        ranks = plan_ranks(asked, os.environ)
+        ranks = plan_ranks(parsed, os.environ)
     except Refusal as refusal:
         end(str(refusal), refusal.code)
     except KeyboardInterrupt:
@@ -82,8 +82,8 @@ def plan_and_tell(config: Any, program: str, words: list[str]) -> str:
             os._exit(128 + signal.SIGINT)
         raise
     replace_environment(ranks.environ)
-    tell(config, ranks, asked.described.get(NODE))
-    return ranks.program
+    tell(config, ranks, parsed.described.get(NODE))
+    return ranks.program, ranks.words
 
 
 def replace_environment(environ: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from multinode_image.reading import read_range, whole
-from multinode_image.settings import APART, SIZE
+from multinode_image.settings import APART, SIZE, may_work_apart
 from multinode_image.world.table import MPIS
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Fault(NamedTuple):
 def count_meant(environ: Mapping[str, str]) -> int:
     """Return how many processes were meant to train together, at least; 1 for one that is meant to be alone."""
     required = read_range(environ.get(SIZE, ""))
-    if environ.get(APART, "") not in ("", "0") or required == (1, 1):
+    if may_work_apart(environ) or required == (1, 1):
         return 1
     least = required[0] if required else 1
     if required and not environ.get("RANK"):  # a rank may be the only one, where nodes come and go
@@ -110,7 +110,7 @@ def find_agent_fault(nodes: int, environ: Mapping[str, str]) -> Fault | None:
     its own. nodes: how many there may be, as torchrun has read it.
     """
     several = next((name for name in SIZES[1:] if (whole(environ.get(name, "")) or 1) > 1), "")
-    if nodes > 1 or environ.get(APART, "") not in ("", "0") or environ.get(MEMBER):
+    if nodes > 1 or may_work_apart(environ) or environ.get(MEMBER):
         return None
     apart = f"or {APART}=1 to train apart"
     if several:

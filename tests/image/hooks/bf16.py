@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
+import torch.distributed as dist
 import transformers
 from torch import nn
 from torch.amp import autocast_mode
-from torch.distributed import fsdp
+from torch.distributed import distributed_c10d, fsdp
 from torch.optim import optimizer as optimizers
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainingArguments, training_args
 
 from multinode_image.hooks.compute import bf16_units
 from multinode_image.hooks.compute.bf16_units import Known
@@ -144,3 +147,68 @@ def test_weights_in_bfloat16_are_said_at_the_first_step_of_an_optimizer(
 
     line = "multinode: the weights are bfloat16: this processor has none of"
     assert capsys.readouterr().err.count(line) == (lacks and said)
+
+
+WITH, WITHOUT, UNKNOWN = frozenset({"amx_bf16"}), frozenset[str](), None
+
+
+def form(units: frozenset[str] | None, place: Path) -> bool:
+    """Form a group anew on a processor with these units; return whether this rank has to use float32."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    dist.destroy_process_group()
+    vars(bf16_units)["read_units"] = lambda: units
+    distributed_c10d.init_process_group("gloo", f"file://{place}", rank=rank, world_size=size)
+    with mock.patch.object(bf16_units, "ask_ranks", wraps=bf16_units.ask_ranks) as ask:
+        answers = {bf16_units.must_use_float32() for _ in range(2)}
+    dist.barrier()  # a rank that leaves while another one connects to it fails that one
+    assert ask.call_count <= 1, "each group is asked once"
+    return answers == {True}
+
+
+@pytest.mark.parametrize(
+    ("units", "float32"),
+    [
+        ([WITH, WITH], False), ([WITH, WITH, WITHOUT], True), ([WITH, WITHOUT, WITH], True), ([UNKNOWN, WITHOUT], True),
+        ([WITHOUT, WITH], True), ([UNKNOWN, WITH], False), ([WITH], False),
+    ],
+)  # fmt: skip
+def test_all_ranks_compute_in_what_every_one_of_them_can(
+    units: list[frozenset[str] | None], float32: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_ranks: Any
+) -> None:
+    monkeypatch.setattr(bf16_units, "KNOWN", Known())
+    monkeypatch.delenv(BF16, raising=False)
+
+    def act() -> list[bool]:
+        bf16_units.watch_groups(distributed_c10d)
+        return [form(units[dist.get_rank()], tmp_path / "first"), form(WITH, tmp_path / "second")]
+
+    done = run_ranks(act, size=len(units))[0]
+
+    assert [rank.result for rank in done] == [[float32, False]] * len(units)
+
+
+def test_a_rank_that_says_nothing_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_ranks: Any
+) -> None:
+    monkeypatch.setattr(bf16_units, "KNOWN", Known())
+    monkeypatch.setattr(bf16_units, "LONGEST", timedelta(milliseconds=50))
+
+    def act() -> bool:
+        if dist.get_rank() == 0:
+            bf16_units.watch_groups(distributed_c10d)
+        return form(WITH, tmp_path / "first")
+
+    assert [rank.result for rank in run_ranks(act)[0]] == [False, False]
+
+
+@pytest.mark.parametrize(("units", "taken"), [(WITH, True), (WITHOUT, True), (UNKNOWN, False)])
+def test_the_trainer_takes_bf16_without_use_cpu(
+    units: frozenset[str] | None, taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bf16_units, "read_units", lambda: units)
+    monkeypatch.setattr(training_args, "is_torch_bf16_gpu_available", training_args.is_torch_bf16_gpu_available)
+
+    bf16_units.allow_bf16(training_args)
+
+    assert training_args.is_torch_bf16_gpu_available() is taken  # whom some releases ask
+    assert not taken or TrainingArguments(str(tmp_path), report_to="none", bf16=True).bf16

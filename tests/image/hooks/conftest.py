@@ -38,7 +38,7 @@ def act_in_turn(acts: Sequence[Callable[[], Any]]) -> Iterator[Done]:
         yield Done(result, said.getvalue())
 
 
-def take_part(acts: Sequence[Callable[[], Any]], store: Path, rank: int, size: int, end: Any) -> None:
+def take_part(acts: Sequence[Callable[[], Any]], method: str, rank: int, size: int, end: Any) -> None:
     """Be a rank whose torch is watched as in the image; send what comes of it, or a traceback."""
     import torch.distributed as dist
     from torch.amp import autocast_mode
@@ -47,7 +47,8 @@ def take_part(acts: Sequence[Callable[[], Any]], store: Path, rank: int, size: i
     from multinode_image.hooks.step import gradients
 
     try:
-        dist.init_process_group("gloo", f"file://{store}", timedelta(seconds=SECONDS), size, rank)
+        dist.init_process_group("gloo", method, timedelta(seconds=SECONDS), size, rank)
+        dist.barrier()  # a rank that ends while another one connects to it fails that one
         gradients.watch_parallel(distributed)
         gradients.watch_autocast(autocast_mode)
         end.send([*act_in_turn(acts)])
@@ -70,13 +71,16 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture
 def run_ranks(tmp_path: Path, imported: None) -> Callable[..., list[list[Done]]]:
-    """Return what runs functions in ranks, forks with what is changed here, and returns for each what all have done."""
+    """Return what runs functions in ranks, forks with what is changed here, and returns for each what all have done.
 
-    def run(*acts: Callable[[], Any], size: int = 2) -> list[list[Done]]:
+    method: by which the ranks meet, a file if none is named.
+    """
+
+    def run(*acts: Callable[[], Any], size: int = 2, method: str = "") -> list[list[Done]]:
         forks, results = multiprocessing.get_context("fork"), list[Any]()
         pipes = [forks.Pipe(duplex=False) for _ in range(size)]
         ranks = [
-            forks.Process(target=take_part, args=(acts, tmp_path / "store", rank, size, end))
+            forks.Process(target=take_part, args=(acts, method or f"file://{tmp_path}/store", rank, size, end))
             for rank, (_, end) in enumerate(pipes)
         ]
         for process in ranks:

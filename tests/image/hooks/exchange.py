@@ -278,12 +278,12 @@ HOOKS: list[tuple[str, Any, Any, str, bool, str]] = [
     ("bf16", None, None, "bf16", True, ""),
     ("", None, None, "float32", True, ""),
     ("off", None, None, "off", False, ""),
-    ("bf16", theirs, None, "own", False, "allreduce_hook"),
-    ("off", theirs, None, "own", False, ""),
-    ("bf16", built_in, None, "own", False, "torch's"),
-    ("bf16", None, theirs, "own", False, "allreduce_hook"),
-    ("bf16", None, built_in, "own", False, "torch's"),
-    ("bf16", None, twice, "own", False, "allreduce_hook"),
+    ("bf16", theirs, None, "script", False, "allreduce_hook"),
+    ("off", theirs, None, "script", False, ""),
+    ("bf16", built_in, None, "script", False, "torch's"),
+    ("bf16", None, theirs, "script", False, "allreduce_hook"),
+    ("bf16", None, built_in, "script", False, "torch's"),
+    ("bf16", None, twice, "script", False, "allreduce_hook"),
     ("off", None, theirs, "off", False, ""),
 ]
 

@@ -90,7 +90,7 @@ def test_who_counts_no_waiting_is_told_of_none(tmp_path: Path, capsys: pytest.Ca
         (20.0, "float32", None), (None, "", None),
         (21.0, "float32", "MULTINODE_GRADIENTS=bf16"), (70.0, "off", "MULTINODE_GRADIENTS=bf16"),
         (21.0, "bf16", "waiting by a larger batch"), (70.0, "int8", "waiting by a larger batch"),
-        (70.0, "own", "waiting by a larger batch"),
+        (70.0, "script", "waiting by a larger batch"),
     ],
 )  # fmt: skip
 def test_much_waiting_is_told_with_what_helps(waited: float | None, sent: str, helps: str | None) -> None:

@@ -115,10 +115,10 @@ class Steps:
     def __init__(self, world: cli.World, place: Path, patch: pytest.MonkeyPatch) -> None:
         self.world, self.place, self.patch = world, place, patch
         self.lock = lockfile.format_lock(locks.lock(), with_origin=True)
-        self.made = SimpleNamespace(image=EMPTY, lock=locks.lock(), sbom="{}")
+        self.finished = SimpleNamespace(image=EMPTY, lock=locks.lock(), sbom="{}")
         (place / "lock").write_text(self.lock)
         self.take(pipeline, "fetch_files", lambda *_: None)
-        self.take(pipeline, "build_image", lambda *_: self.made)
+        self.take(pipeline, "build_image", lambda *_: self.finished)
         self.take(commands, "_check_imports", lambda *_: None)
         self.take(skopeo, "require_skopeo", lambda *_: None)
         self.take(transfer, "push", lambda *_: None)
@@ -169,7 +169,7 @@ def test_an_image_stays_pushed_where_its_registry_takes_no_documents(
 
     assert steps.build("--push", "host:1/a:1") == code
     err = capsys.readouterr().err
-    assert f"pushed host:1/a:1@{steps.made.image.digest}\n" in err
+    assert f"pushed host:1/a:1@{steps.finished.image.digest}\n" in err
     assert ("note: host:1/a:1 has no SBOM and provenance attached: refused: host:1/a" in err) is (code == 0)
 
 
@@ -194,7 +194,7 @@ def test_a_push_that_is_done_is_said_where_the_next_one_fails(steps: Steps, caps
     steps.take(transfer, "push", push)
 
     assert steps.build("--json", "--push", "first:1/a:1", "--push", "second:1/a:1") == 1
-    assert f"pushed first:1/a:1@{steps.made.image.digest}\n" in capsys.readouterr().err
+    assert f"pushed first:1/a:1@{steps.finished.image.digest}\n" in capsys.readouterr().err
 
 
 def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(steps: Steps, tmp_path: Path) -> None:
@@ -250,9 +250,9 @@ def test_packages_are_imported_where_an_engine_can_start_them(
     monkeypatch.setattr(context.progress, "say", notes.append)
     monkeypatch.setattr(import_check, "check_imports", lambda *given: asked.append(given[:2]))
     podman: Any = SimpleNamespace(name="podman", run=run) if engine_there else None
-    made: Any = SimpleNamespace(image=EMPTY, wanted=("six",), lock=locks.lock(), wheels=(), left_out={})
+    result: Any = SimpleNamespace(image=EMPTY, wanted=("six",), lock=locks.lock(), wheels=(), left_out={})
 
-    commands._check_imports(made, podman, load, context)
+    commands._check_imports(result, podman, load, context)
 
     assert asked == [(EMPTY, ("six",))] * checked
     assert [note.partition("skipped: ")[2].partition(";")[0] for note in notes if "skipped" in note] == [said] * bool(
@@ -265,13 +265,13 @@ def test_an_engine_gets_an_image_before_its_packages_are_imported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine_there: bool
 ) -> None:
     done = list[object]()
-    made: Any = SimpleNamespace(image=EMPTY, lock=locks.lock())
+    result: Any = SimpleNamespace(image=EMPTY, lock=locks.lock())
     docker: Any = SimpleNamespace(name="docker", load=lambda image, _: done.append(image)) if engine_there else None
     monkeypatch.setattr(commands, "_check_imports", lambda *given: done.append(given[:3]))
 
-    commands._load([made], docker, None, replace(locks.context(Store(tmp_path), None, {}), native=None))
+    commands._load([result], docker, None, replace(locks.context(Store(tmp_path), None, {}), native=None))
 
-    assert done == [*[EMPTY] * engine_there, (made, docker, None)]
+    assert done == [*[EMPTY] * engine_there, (result, docker, None)]
 
 
 def test_a_lock_is_written_or_printed(steps: Steps, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -341,10 +341,10 @@ def test_images_of_one_index_are_resolved_each_for_its_platform(
         planned.append(str(plan.platform))
         return Locked(locks.lock(platform=plan.platform))
 
-    made = {each: finished(Store(tmp_path / "store"), SMALL, platform=each) for each in PLATFORMS}
+    images = {platform: finished(Store(tmp_path / "store"), SMALL, platform=platform) for platform in PLATFORMS}
     steps.take(pipeline, "resolve_plan", resolve)
     steps.take(pipeline, "build_image", lambda locked, *_: SimpleNamespace(
-        image=made[locked.lock.platform], lock=locked.lock))  # fmt: skip
+        image=images[locked.lock.platform], lock=locked.lock))  # fmt: skip
     saved = list[Path]()
     steps.take(transfer, "save_images", lambda place, images, *_: saved.append((place.path.name, len(images))))  # type: ignore[arg-type]
     both = "linux/amd64,linux/arm64"
@@ -374,7 +374,7 @@ def test_an_image_is_verified_by_its_lock_and_by_what_is_attached(
         compared.append((above, place))
         return provenance.Attached({"sbom": "sha256:1", "provenance": None}, ["sha256:2 x"])
 
-    steps.made.image = EMPTY
+    steps.finished.image = EMPTY
     monkeypatch.setattr(verify, "open_image", lambda *_: nullcontext([inside]))
     monkeypatch.setattr(verify, "compare_images", lambda *_: difference)
     monkeypatch.setattr(verify.Inside, "file", lambda self, path: steps.lock.encode() if path == LOCK else b"")

@@ -16,7 +16,7 @@ from images import content
 from images.content import FIELDS, Content, option, option_key
 from images.context import Settings
 from images.host.errors import UserFault
-from images.layers.entrypoint_layer import ENVIRONMENT
+from images.layers.configuration import ENVIRONMENT
 from images.lock import lockfile
 from images.lock.lock import Lock
 from images.options import COMMANDS, parse_words, parser, read_request

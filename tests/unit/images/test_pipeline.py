@@ -179,7 +179,7 @@ def test_a_base_of_a_package_that_was_damaged_is_made_when_that_is_whole_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: WorldFault, is_made: bool
 ) -> None:
     """The first attempt was made beside the choice of Python packages, and fails for ever."""
-    good, failed = base(SYSTEM, made=True), Future[Base]()
+    good, failed = base(SYSTEM, is_debian=True), Future[Base]()
     failed.set_exception(fault)
     monkeypatch.setattr(debian, "make_base", lambda *_: good)
     begun = Locked(locks.lock(debs=()), making=failed)
@@ -234,9 +234,9 @@ def test_a_plan_on_debian_becomes_a_lock(
     planned = planner.make_plan(Request(), catalog.load())
     planned = replace(planned, examples="https://a" if with_examples else None)
 
-    made = pipeline.resolve_plan(planned, context(tmp_path))
+    locked = pipeline.resolve_plan(planned, context(tmp_path))
 
-    lock = made.lock
+    lock = locked.lock
     assert (lock.artifacts, lock.undated, lock.indexes) == (CHOSEN.artifacts, CHOSEN.undated, CHOSEN.indexes)
     assert (lock.debian, lock.twin, lock.base_image, lock.base) == (RECIPE, (locks.TINI,), None, planned.base)
     assert lock.examples == (Examples(EXAMPLES, "e" * 64) if with_examples else None)
@@ -244,7 +244,7 @@ def test_a_plan_on_debian_becomes_a_lock(
     assert {name: getattr(lock, name) for name in ("torch", "python", "trim", "platform")} == {
         name: getattr(planned, name) for name in ("torch", "python", "trim", "platform")
     }
-    assert made.making == "making"  # type: ignore[comparison-overlap]
+    assert locked.making == "making"  # type: ignore[comparison-overlap]
     assert steps == [
         "require_compiler", "keep_user_files", "choose_debs", "resolve_with_users", "require_excused", "wait",
         "choose_twin", *["fetch_examples"] * with_examples,
@@ -272,10 +272,10 @@ def test_a_plan_on_a_pulled_base_becomes_a_lock(
     asked = Request(torch="2.4.0", transformers="4.46.3", base="host/a:1", python="3.10")
     planned = replace(planner.make_plan(asked, catalog.load()), base=typed, bytecode=False, examples=None)
 
-    made = pipeline.resolve_plan(planned, at_hand)
+    locked = pipeline.resolve_plan(planned, at_hand)
 
-    lock = made.lock
-    assert (lock.twin, lock.base, made.making) == (None, locked_as, None)
+    lock = locked.lock
+    assert (lock.twin, lock.base, locked.making) == (None, locked_as, None)
     assert lock.base_image == BaseImage(MANIFEST, ("six",), name)
     assert lock.debian == Debian(planned.suite, planned.packages, "", (locks.TINI,) * bool(lacks))
     single = ["resolve_single", "read_pieces"] * bool(lacks)
@@ -301,7 +301,7 @@ def test_wheels_are_compiled_as_long_as_debians_base_is_being_made(
     done = list[object]()
     future = Future[Base]()
     if making == "done":
-        future.set_result(base(SYSTEM, made=True))
+        future.set_result(base(SYSTEM, is_debian=True))
     monkeypatch.setattr(compiler, "choose_compiler", lambda *_: compiler.Choice(None if native else object()))  # type: ignore[arg-type]
     monkeypatch.setattr(compiler, "unpack_debian", lambda *_: "python")
     monkeypatch.setattr(trim, "choose_left_out", lambda *_: {})
@@ -319,11 +319,11 @@ def test_wheels_are_compiled_as_long_as_debians_base_is_being_made(
     assert done == [(future, "python", (), "omitted")] * compiles
 
 
-@pytest.mark.parametrize(("in_store", "made"), [(True, 0), (False, 1)])
+@pytest.mark.parametrize(("in_store", "attempts"), [(True, 0), (False, 1)])
 def test_a_base_that_was_made_beside_is_made_again_where_the_store_lost_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_store: bool, made: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_store: bool, attempts: int
 ) -> None:
-    first, again, asked = base(SYSTEM, made=True), base(SYSTEM, made=True), list[object]()
+    first, again, asked = base(SYSTEM, is_debian=True), base(SYSTEM, is_debian=True), list[object]()
     future = Future[Base]()
     future.set_result(first)
 
@@ -334,10 +334,12 @@ def test_a_base_that_was_made_beside_is_made_again_where_the_store_lost_it(
     monkeypatch.setattr(debian, "make_base", make)
     monkeypatch.setattr(Base, "is_in", lambda *_: in_store)
 
-    for making, count in ((future, made), (None, 1)):
+    for making, count in ((future, attempts), (None, 1)):
         asked.clear()
-        found = pipeline._make_base(Locked(locks.lock(), making), pipeline.LockFiles((), None, None), context(tmp_path))
-        assert found is (again if count else first) and len(asked) == count
+        result = pipeline._make_base(
+            Locked(locks.lock(), making), pipeline.LockFiles((), None, None), context(tmp_path)
+        )
+        assert result is (again if count else first) and len(asked) == count
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -17,8 +18,9 @@ from manifests.request import ManifestKind
 from multinode_image.world.table import detect
 from tests.golden import data, manifests
 from tests.golden.manifests import ENDS, EVERYTHING, FORMS, PODS
+from tests.support.admission import identify, list_flaws
 from tests.support.definitions import require_known, validator
-from tests.support.manifests import list_pods, write
+from tests.support.manifests import list_pods, list_templates, write
 
 
 @cache
@@ -67,6 +69,19 @@ def test_kubernetes_takes_the_objects_and_pods_of_a_manifest(name: str) -> None:
 
     for written in objects:
         require_known(written)
+
+
+@pytest.mark.parametrize(
+    ("api", "kind", "known"),
+    [("batch/v1", "Job", True), ("batch.volcano.sh/v1alpha1", "Job", False), ("v1", "Job", False),
+     ("trainer.kubeflow.org/v1alpha1", "PyTorchJob", False)],
+)  # fmt: skip
+def test_a_kind_is_known_by_its_group_as_well(api: str, kind: str, known: bool) -> None:
+    manifest = {"apiVersion": api, "kind": kind, "spec": {"template": {}}}
+
+    assert (list_flaws(manifest) == []) is known
+    with nullcontext() if known else pytest.raises(AssertionError, match=identify(manifest)):
+        assert list_templates(manifest) == [{}]
 
 
 def test_the_text_is_the_same_to_the_byte() -> None:

@@ -15,6 +15,7 @@ import pytest
 from multinode_image import timeouts
 from multinode_image.commands import doctor as module
 from multinode_image.commands.doctor import (
+    CHECKS,
     OK,
     WARNING,
     WRONG,
@@ -156,6 +157,13 @@ def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None
     assert value in checks[name].value
 
 
+def test_every_check_has_a_row() -> None:
+    tables = [mark.args[1] for test in (test_a_fault_is_named_with_its_remedy, test_what_is_no_fault)
+              for mark in test.pytestmark]  # fmt: skip
+
+    assert {row[1] for table in tables for row in table} == CHECKS.keys()
+
+
 def test_a_probe_that_died_is_said_where_something_was_to_be_imported() -> None:
     checks = examine(replace(HEALTHY, probe=Probe(error="exit code 139")))
 
@@ -243,10 +251,10 @@ def test_the_room_of_a_directory_is_that_where_it_would_be_made(
     monkeypatch.setattr(module, "find_disk", find)
     (tmp_path / "here").mkdir()
 
-    found = module.measure_room(f"{tmp_path}/here/a/b")
+    disk = module.measure_room(f"{tmp_path}/here/a/b")
 
     assert looked == [f"{tmp_path}{path}" for path in asked]
-    assert found == (room and room._replace(path=f"{tmp_path}{room.path}"))
+    assert disk == (room and room._replace(path=f"{tmp_path}{room.path}"))
 
 
 def test_a_view_has_what_a_training_would_find(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,17 +81,17 @@ SMALL = {
     "rms_norm_eps": 1e-5,
 }  # fmt: skip
 # Of each layer: four of attention, 3 x 8 x 16 of its inner ones, two norms; beside them both tables and a norm.
-EACH, BESIDE = 4 * 8 * 8 + 3 * 8 * 16 + 2 * 8, 2 * 10 * 8 + 8
+PER_LAYER, BESIDE = 4 * 8 * 8 + 3 * 8 * 16 + 2 * 8, 2 * 10 * 8 + 8
 
 
 @pytest.mark.parametrize(
     ("more", "weights"),
     [
-        ({}, 2 * EACH + BESIDE),
-        ({"num_key_value_heads": 1}, 2 * (EACH - 2 * 8 * 2 * 3) + BESIDE),
-        ({"head_dim": 4}, 2 * (EACH + 4 * 8 * 8) + BESIDE),
-        ({"tie_word_embeddings": True}, 2 * EACH + BESIDE - 80),
-        ({"num_hidden_layers": 1}, EACH + BESIDE),
+        ({}, 2 * PER_LAYER + BESIDE),
+        ({"num_key_value_heads": 1}, 2 * (PER_LAYER - 2 * 8 * 2 * 3) + BESIDE),
+        ({"head_dim": 4}, 2 * (PER_LAYER + 4 * 8 * 8) + BESIDE),
+        ({"tie_word_embeddings": True}, 2 * PER_LAYER + BESIDE - 80),
+        ({"num_hidden_layers": 1}, PER_LAYER + BESIDE),
     ],
 )
 def test_the_weights_of_a_small_model_are_counted_to_the_last(

@@ -25,6 +25,7 @@ from multinode_image.processes import IGNORED, become, execute, has_group, is_of
 from multinode_image.settings import LOGS
 from multinode_image.tasks.command import PLAIN, SMOKE, Command, Kind
 from multinode_image.world.model import ALONE, MPI, TORCHRUN, World
+from tests.support.clocks import Clock
 from tests.support.starts import place
 
 
@@ -200,7 +201,7 @@ def test_an_answer_is_printed_whole(
 ) -> None:
     rank = Rank(proc, 17)
     looks = iter([b"rank 0 is", b"rank 0 is at train.py:4 (sleep)\n  MainThread" + DONE])
-    monkeypatch.setattr("time.sleep", lambda _: rank.answer.write_bytes(next(looks)))
+    monkeypatch.setattr(stacks, "time", Clock(sleep=lambda _: rank.answer.write_bytes(next(looks))))
 
     assert print_stacks(str(proc)) == 0
     assert capsys.readouterr().out == "rank 0 is at train.py:4 (sleep)\n  MainThread\n"
@@ -443,8 +444,8 @@ def test_the_first_rank_of_a_node_is_shown_and_the_others_write_to_their_files(
     monkeypatch.setattr(os, "dup2", lambda *given: opened.append(given))
     world = World(TORCHRUN, "", rank=None if local is None else 4 + local, local_rank=local)
 
-    with processes.keep_log(str(place), world) as found:
-        assert found is stays
+    with processes.keep_log(str(place), world) as has_to_stay:
+        assert has_to_stay is stays
 
     path = place / f"rank-{0 if local is None else 4 + local}.log"
     assert done == [str(path)] * stays

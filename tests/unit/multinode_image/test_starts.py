@@ -80,9 +80,13 @@ def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> No
         ("--nproc 2 doctor --network", {}, "torchrun --standalone --nproc_per_node 2 HOME/network.py gloo"),
         ("torchrun x.py", left_by("slurm-one-task"), "HOME/python3 -u x.py"),
         ("torchrun x.py", left_by("torchrun-worker"), "HOME/python3 -u x.py"),
+        ("torchrun x.py", {**left_by("intel-mpi-1"), "MULTINODE_APART": "1"}, "HOME/python3 -u x.py"),
+        ("torchrun x.py", {**left_by("slurm-step"), "MULTINODE_APART": "1"}, "HOME/python3 -u x.py"),
         ("torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint m:1 x.py", left_by("slurm-step"),
          "HOME/python3 -u x.py"),
         ("torchrun --no-python bash x.sh", {}, "bash x.sh"),
+        ("torchrun --no-python bash x.sh", {"MULTINODE_LOGS": "/tmp/a"}, "/opt/multinode/rank --no-python bash x.sh"),
+        ("torchrun x.py", {"MULTINODE_LOGS": "/tmp/a"}, "/opt/multinode/rank -u x.py"),
         # what is wrong for a training only is a note beside other commands
         ("sh", {"PMI_RANK": "0", "PMI_SIZE": "x"}, "sh"),
         ("true", {"MASTER_ADDR": "x", "RANK": "0", "WORLD_SIZE": "$(N)"}, "true"),
@@ -100,12 +104,35 @@ def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> No
         ("qa --help", LAUNCHER, "python3 HOME/examples/pytorch/text/run_qa.py --help"),
         ("clm --help", {"HF_HUB_OFFLINE": "1"}, "python3 HOME/examples/pytorch/text/run_clm.py --help"),
         ("rank -u x.py", left_by("torchrun-worker"), "python3 -u x.py"),
+        ("rank --no-python bash x.sh", left_by("torchrun-worker"), "bash x.sh"),
     ],
 )  # fmt: skip
 def test_a_start_becomes_a_command(furnished: Container, words: str, environ: dict[str, str], argv: str) -> None:
     started = furnished.start(words, environ)
 
     assert " ".join(started.argv) == argv.replace("HOME", str(furnished.home))
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "directory"),
+    [
+        ("--nproc 2 -m pkg.train --output_dir /results/a", {}, "/results/a"),
+        ("--nproc 2 -m pkg.train", {}, "/workspace/output"),
+        ("torchrun --nproc_per_node 2 train.py --output_dir /results/a", {}, "/results/a"),
+        ("torchrun -m pkg.train --save_dir=/results/b", {}, "/results/b"),
+        ("torchrun train.py", {"MULTINODE_OUTPUT": "/results/c"}, "/results/c"),
+        ("torchrun train.py", {}, "/workspace/output"),
+        ("torchrun --no-python bash x.sh", {}, "/workspace/output"),
+        ("torchrun x.py", {"MULTINODE_METRICS": ""}, None),
+    ],
+)
+def test_prometheus_is_answered_from_where_results_are(
+    furnished: Container, words: str, environ: dict[str, str], directory: str | None
+) -> None:
+    with mock.patch("multinode_image.report.metrics.serve_beside") as serve:
+        started = furnished.start(words, {"MULTINODE_METRICS": "9400", **environ})
+
+    assert started.argv and serve.mock_calls == [mock.call(9400, directory)] * (directory is not None)
 
 
 @pytest.mark.parametrize(
@@ -129,9 +156,14 @@ def test_a_start_becomes_a_command(furnished: Container, words: str, environ: di
         ("torchrun --nproc_per_node 2 x.py", {"OMP_NUM_THREADS": "3", "KMP_AFFINITY": "compact", "LD_PRELOAD": "a.so"},
          {"OMP_NUM_THREADS": "3", "KMP_AFFINITY": None, "LD_PRELOAD": "a.so"}),
         # the interface that leads to the master, and loopback on one node
-        ("smoke", WORKER, {"GLOO_SOCKET_IFNAME": "eth0", "FI_TCP_IFACE": "eth0", "MULTINODE_WORLD_SIZE": "2:"}),
+        ("smoke", WORKER, {"GLOO_SOCKET_IFNAME": "eth0", "FI_TCP_IFACE": "eth0", "MULTINODE_WORLD_SIZE": "3:"}),
         ("--nproc 2 smoke", {}, {"GLOO_SOCKET_IFNAME": "lo"}),
-        ("smoke", {**WORKER, "PET_NPROC_PER_NODE": "1"}, {"MULTINODE_WORLD_SIZE": "2"}),
+        # another node may have more ranks than this one, or fewer
+        ("smoke", {**WORKER, "PET_NPROC_PER_NODE": "1"}, {"MULTINODE_WORLD_SIZE": "2:"}),
+        ("smoke", {**WORKER, "PET_NPROC_PER_NODE": "4"}, {"MULTINODE_WORLD_SIZE": "5:"}),
+        ("smoke", {**ELASTIC, "PET_NPROC_PER_NODE": "4"}, {"MULTINODE_WORLD_SIZE": "5:"}),
+        ("torchrun --nnodes 2 --node-rank 1 --master-addr node0 --nproc-per-node 4 x.py", {},
+         {"MULTINODE_WORLD_SIZE": "5:"}),
         # a Service of Kubernetes with the name of a variable
         ("smoke", {**WORKER, "MASTER_PORT": LINK, "PET_MASTER_PORT": LINK}, {"MASTER_PORT": None}),
         ("smoke", {"PMI_PORT": LINK}, {"PMI_PORT": None}),

@@ -29,7 +29,7 @@ package = "openssl"
 reason = "only of a server"
 until = 2026-11-26
 """
-FOUND = Finding("openssl", "3.0", ("DSA-1", "CVE-2026-1"), None)
+OPENSSL = Finding("openssl", "3.0", ("DSA-1", "CVE-2026-1"), None)
 
 
 def write(place: Path, text: str) -> Path:
@@ -41,7 +41,7 @@ def write(place: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("finding", "covered"),
     [
-        (FOUND, True),
+        (OPENSSL, True),
         (Finding("openssl", "3.0", ("CVE-2026-2",), None), False),
         (Finding("zlib", "1", ("CVE-2026-1",), None), False),
     ],
@@ -210,10 +210,10 @@ def test_python_packages_are_asked_for_without_their_local_versions(monkeypatch:
     ("of_debian_found", "of_python_found", "rows", "code", "out", "err"),
     [
         ([], [], "", 0, "nothing counts against 2 Python packages, 1 sources of Debian bookworm (0 allowed)", ""),
-        ([FOUND], [], ROW, 0, "(1 allowed)", ""),
+        ([OPENSSL], [], ROW, 0, "(1 allowed)", ""),
         ([], [], ROW, 0, "(0 allowed)", "nothing needs this row any more: CVE-2026-1 of openssl"),
-        ([FOUND], [], "", 1, FOUND.line, "packages have known vulnerabilities: openssl"),
-        ([FOUND], [Finding("a", "1", ("X",), None)], ROW, 1, "a 1", "packages have known vulnerabilities: a\n"),
+        ([OPENSSL], [], "", 1, OPENSSL.line, "packages have known vulnerabilities: openssl"),
+        ([OPENSSL], [Finding("a", "1", ("X",), None)], ROW, 1, "a 1", "packages have known vulnerabilities: a\n"),
     ],
 )
 def test_an_audit_fails_where_something_counts_that_is_not_allowed(

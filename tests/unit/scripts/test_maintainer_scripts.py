@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from images.debian.deb import Deb, Debian
+from images.debian.deb import Deb, Debian, load_control
 from images.dpkg import rootfs, suites
 from images.plan import catalog
 from images.plan.catalog import BaseRow
@@ -37,10 +37,14 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]
         asked.append((suite, [*names], str(platform)))
         return Debian(suite, tuple(names), "", (deb,))
 
+    def make_tree(_: object, debs: Sequence[Path], platform: Platform) -> None:
+        suites.require_known(load_control(deb) for deb in debs)  # as that of a base does
+        asked.append(("tree", str(platform)))
+
     monkeypatch.setattr(maintainer_scripts, "resolve_base", base)
     monkeypatch.setattr(maintainer_scripts, "resolve_single", lambda *_: (deb,))
     monkeypatch.setattr(program, "context", lambda *_: locks.context(store, None, {}))
-    monkeypatch.setattr(rootfs, "make_tree", lambda recipe, debs, platform: asked.append(("tree", str(platform))))
+    monkeypatch.setattr(rootfs, "make_tree", make_tree)
     monkeypatch.setattr(suites, "KNOWN", tmp_path / "scripts.json")
     monkeypatch.setattr(maintainer_scripts, "RECORD", tmp_path / "debian.json")
     suites.KNOWN.write_text('{"other.postinst": ["0"]}')
@@ -87,7 +91,6 @@ def test_a_script_that_was_read_is_known_from_then_on(
     if records:
         system = json.loads((tmp_path / "debian.json").read_text())["bookworm"]["linux/arm64"]
         assert system == {"asked": ["tini"], "scripts": {"one.postinst": key}, "additions": ["one"]}
-    suites.read_known.cache_clear()
     assert run(tmp_path, *words) == 0
 
 

@@ -22,7 +22,7 @@ from images.oci.manifest import Descriptor, Manifest
 from images.plan import catalog
 from manifests.kinds import KINDS
 from multinode_image import errors, settings
-from multinode_image.tasks.command import OWN
+from multinode_image.tasks.command import COMMANDS
 from scripts.pages import built, messages, parts, reference, tables
 from scripts.pages.built import Built
 from scripts.pages.marks import PART, written
@@ -135,7 +135,7 @@ def test_exit_codes() -> None:
 
 
 def test_commands_of_the_image() -> None:
-    assert [name for name in OWN if not re.search(rf"\b{name}\b", make_part("commands of the image"))] == []
+    assert [name for name in COMMANDS if not re.search(rf"\b{name}\b", make_part("commands of the image"))] == []
 
 
 def test_a_message_that_is_printed_is_on_the_page() -> None:

@@ -48,8 +48,8 @@ class Other:
             (place / "layer").write_bytes(b"layer")
             (place / "modules").write_bytes(b"modules")
             written = Written(sha256(place / "layer"), "0" * 64, 5, 9)
-            made = {"written": asdict(written), "facts": asdict(facts_of(SYSTEM))}
-            (place / "made").write_text(json.dumps(made))
+            record = {"written": asdict(written), "facts": asdict(facts_of(SYSTEM))}
+            (place / "made").write_text(json.dumps(record))
         return process.Result(self.code, self.out, "it said why")
 
 
@@ -62,18 +62,18 @@ def make(store: Store, other: Other, patch: pytest.MonkeyPatch, python: str = "3
 def test_a_base_is_made_once_of_the_same_packages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     other = Other()
 
-    made, again = (make(store, other, monkeypatch) for _ in range(2))
+    first, again = (make(store, other, monkeypatch) for _ in range(2))
 
-    [layer] = made.layers
-    assert store.blob(layer.written.digest) and store.blob(made.modules)
-    assert (made.name, made.site.python, layer.reused, made.manifest) == ("debian:bookworm", "3.10", False, None)
+    [layer] = first.layers
+    assert store.blob(layer.written.digest) and store.blob(first.modules)
+    assert (first.name, first.site.python, layer.reused, first.manifest) == ("debian:bookworm", "3.10", False, None)
     assert again.layers[0].reused and again.layers[0].written == layer.written and len(other.orders) == 1
     [order] = other.orders
     assert (order["platform"], order["recipe"]["debs"], order["recipe"]["suite"]) == ("linux/amd64", [], "bookworm")
     assert order["debs"] == [str(store.place(deb.sha256, deb.filename)) for deb in (OTHER, locks.TINI)]
     make(store, other, monkeypatch, platform=ARM64)
     assert len(other.orders) == 2
-    for lost in (layer.written.digest, made.modules):
+    for lost in (layer.written.digest, first.modules):
         store.drop(store.place(lost))
         make(store, other, monkeypatch)
     assert len(other.orders) == 4

@@ -100,7 +100,7 @@ def test_a_hard_link_has_the_text_of_its_target() -> None:
 
 def test_a_tree_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     few: Files = {"a": b"", "b": b"text"}
-    monkeypatch.setattr(overlay, "LARGEST", 2 * (overlay.EACH + len("/a")) + len("text"))
+    monkeypatch.setattr(overlay, "LARGEST", 2 * (overlay.PER_ENTRY + len("/a")) + len("text"))
 
     assert paths(tree(few)) == ["a", "b"]
     with pytest.raises(WorldFault, match="too many files"):

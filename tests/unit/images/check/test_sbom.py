@@ -44,15 +44,15 @@ def parts(locked: Lock, below: Base, store: Store, said: Callable[[Deb], str] = 
     return rows
 
 
-def listed(place: Path, *, made: bool) -> dict[str, list[dict[str, str]]]:
+def listed(place: Path, *, is_debian: bool) -> dict[str, list[dict[str, str]]]:
     """List the hashes of what the SBOM has, by package URL without its version."""
-    below = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()}, made=made)
+    below = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()}, is_debian=is_debian)
     rows = parts(LOCK, below, Store(place))
     return {row["purl"].partition("@")[0]: row.get("hashes", []) for row in rows if "purl" in row}
 
 
 def test_a_pulled_base_brings_its_own_packages_and_debian_the_added_ones(tmp_path: Path) -> None:
-    hashes = listed(tmp_path, made=False)
+    hashes = listed(tmp_path, is_debian=False)
 
     assert hashes["pkg:deb/ubuntu/libc6"] == []
     assert hashes["pkg:deb/debian/tini"] == [{"alg": "SHA-256", "content": "1" * 64}]
@@ -105,13 +105,13 @@ def test_an_added_package_has_the_source_that_it_names_and_nothing_else_of_it(
 
 
 def test_a_base_that_was_made_here_is_its_debian_packages(tmp_path: Path) -> None:
-    hashes = listed(tmp_path, made=True)
+    hashes = listed(tmp_path, is_debian=True)
 
     assert not [purl for purl in hashes if purl.startswith("pkg:pypi/")]
     assert "pkg:deb/debian/tini" not in hashes  # dpkg in the stand-in does not have it
 
 
-@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("is_debian", [True, False])
 @pytest.mark.parametrize(
     ("release", "running"),
     [
@@ -122,9 +122,9 @@ def test_a_base_that_was_made_here_is_its_debian_packages(tmp_path: Path) -> Non
     ],
 )
 def test_an_image_has_the_operating_system_of_its_base(
-    tmp_path: Path, made: bool, release: dict[str, str], running: tuple[str, str | None]
+    tmp_path: Path, is_debian: bool, release: dict[str, str], running: tuple[str, str | None]
 ) -> None:
-    below = replace(UBUNTU, manifest=None if made else MANIFEST, facts=replace(UBUNTU.facts, release=release))
+    below = replace(UBUNTU, manifest=None if is_debian else MANIFEST, facts=replace(UBUNTU.facts, release=release))
 
     rows = [row for row in parts(LOCK, below, Store(tmp_path)) if row["type"] == "operating-system"]
 
@@ -138,15 +138,15 @@ def test_equal_contents_have_one_document(tmp_path: Path, monkeypatch: pytest.Mo
     assert sbom.write_sbom(LOCK, [], UBUNTU, Store(tmp_path), controls()) == first
 
 
-@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("is_debian", [True, False])
 @pytest.mark.parametrize(
     "changes", [{"status": STATUS.replace("3.8", "3.9")}, {"release": {"ID": "debian", "VERSION_ID": "13"}}], ids=str
 )
 def test_a_base_that_says_otherwise_of_itself_has_another_document(
-    tmp_path: Path, made: bool, changes: dict[str, Any]
+    tmp_path: Path, is_debian: bool, changes: dict[str, Any]
 ) -> None:
     """The same lock: `verify` may read the base from an image of others."""
-    good, store = replace(UBUNTU, manifest=None if made else MANIFEST), Store(tmp_path / "store")
+    good, store = replace(UBUNTU, manifest=None if is_debian else MANIFEST), Store(tmp_path / "store")
     other = replace(good, facts=replace(good.facts, **changes))
 
     first = sbom.write_sbom(LOCK, [], other, store, controls())

@@ -312,7 +312,7 @@ def test_what_a_listing_could_hide_is_a_difference(tmp_path: Path, is_capable: b
 def test_a_layer_of_too_many_files_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layer(tmp_path / "few", {"a": "1"})
     layer(tmp_path / "many", {"a": "1", "b": "2", "c": "3"})
-    monkeypatch.setattr(verify, "LARGEST", 2 * (overlay.EACH + 200))
+    monkeypatch.setattr(verify, "LARGEST", 2 * (overlay.PER_ENTRY + 200))
 
     assert list(verify._listing(tmp_path / "few")) == ["a"]
     with pytest.raises(WorldFault, match="the image has too many files"):

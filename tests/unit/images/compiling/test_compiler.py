@@ -31,14 +31,14 @@ PYTHON = compiler.Packaged(AMD64, "3.11", (), "")
 def test_the_loader_finds_libraries_below_any_directory(tmp_path: Path) -> None:
     """It splits its list of places at colons, and would look for libraries of this machine instead."""
     root = tmp_path / "a:b"
-    own = root / "usr/lib/x86_64-linux-gnu"
-    own.mkdir(parents=True)
-    (own / "ld-linux-x86-64.so.2").touch()
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    libraries.mkdir(parents=True)
+    (libraries / "ld-linux-x86-64.so.2").touch()
 
     loader, option, places, python = compiler.interpreter_command(root, PYTHON)
 
-    assert (loader, option) == (str(own / "ld-linux-x86-64.so.2"), "--library-path")
-    assert {root / place for place in places.split(":")} == {root / "usr/lib", own}
+    assert (loader, option) == (str(libraries / "ld-linux-x86-64.so.2"), "--library-path")
+    assert {root / place for place in places.split(":")} == {root / "usr/lib", libraries}
     assert python == str(root / "usr/bin/python3.11")
 
 
@@ -151,7 +151,7 @@ def pulled() -> Lock:
     return locks.lock(bytecode=True, base="a/b:1", base_image=BaseImage(manifest, ()))
 
 
-OWN = locks.lock(bytecode=True)
+DEBIAN = locks.lock(bytecode=True)
 TWIN = locks.lock(platform=ARM64, bytecode=True, twin=(locks.TINI,))
 
 
@@ -170,10 +170,10 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("lock", "native", "signed", "refusal"),
     [
-        (OWN, AMD64, True, None),
-        (OWN, AMD64, False, UNSIGNED),
-        (OWN, ARM64, True, FOREIGN),
-        (OWN, None, True, FOREIGN),
+        (DEBIAN, AMD64, True, None),
+        (DEBIAN, AMD64, False, UNSIGNED),
+        (DEBIAN, ARM64, True, FOREIGN),
+        (DEBIAN, None, True, FOREIGN),
         (pulled(), AMD64, True, UNSIGNED),
         (pulled(), None, True, FOREIGN),
         (TWIN, AMD64, True, None),  # the same Python for this machine
@@ -226,8 +226,8 @@ def test_debians_python_reads_its_standard_input_and_is_removed_where_it_fails(
         return process.Result(code, "", "said why")
 
     monkeypatch.setattr(process, "run", run)
-    python = compiler.unpack_debian(OWN, context)
+    python = compiler.unpack_debian(locks.lock(bytecode=True), context)
 
     assert python.run(["-c", "program"], given, out) == failure
     assert out.read_bytes() == b"out" and root.is_dir() is (code == 0)
-    assert (python.site.python, python.identity) == (OWN.python, PYTHON.identity)
+    assert (python.site.python, python.identity) == (locks.lock().python, PYTHON.identity)

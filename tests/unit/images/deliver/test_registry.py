@@ -207,9 +207,9 @@ def test_what_is_not_attached_is_said_to_be_none(store: Store, image: bytes) -> 
     _, statement = documents(image)
     with in_memory(Listing()):
         attach([statement], PLACE, store, access(store))
-        found = provenance.compare_attached(documents(image), (), PLACE, access(store))
+        attached = provenance.compare_attached(documents(image), (), PLACE, access(store))
 
-    assert found == provenance.Attached({"sbom": None, "provenance": statement.digest}, [])
+    assert attached == provenance.Attached({"sbom": None, "provenance": statement.digest}, [])
 
 
 BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
@@ -249,9 +249,9 @@ def test_what_is_taken_for_a_document_of_the_build_is_refused(
                 provenance.compare_attached(documents(image), above, PLACE, access(store))
             assert more.digest in caught.value.value
             return
-        found = provenance.compare_attached(documents(image), above, PLACE, access(store))
+        attached = provenance.compare_attached(documents(image), above, PLACE, access(store))
 
-    assert [other.partition(" ")[0] for other in found.others] == [more.digest]
+    assert [other.partition(" ")[0] for other in attached.others] == [more.digest]
 
 
 @pytest.mark.parametrize("end", registry_of.COSIGN)

@@ -99,11 +99,11 @@ class Theirs(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str]]] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         first = {name: value or "" for name, value in reversed(attrs) if name in WANTED}
-        self.found.append((tag, dict(sorted(first.items()))))
+        self.tags.append((tag, dict(sorted(first.items()))))
 
 
 @given(st.lists(st.sampled_from(["<a ", "<p", ">", " href=", '"x"', "'y'", "z", " name", "</a>", " ", "&lt;", "text"])))
@@ -115,4 +115,4 @@ def test_well_formed_tags_are_those_of_the_standard_library(parts: list[str]) ->
     ours = [(name, dict(sorted(attributes.items()))) for name, attributes in list_elements(text, WANTED)]
 
     assume("=>" not in text and "= " not in text)  # a value that is not there
-    assert ours == theirs.found
+    assert ours == theirs.tags

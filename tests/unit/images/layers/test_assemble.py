@@ -31,7 +31,7 @@ from tests.support.stand_in import SYSTEM, Directory
 from tests.support.wheels import pack
 
 SBOM = '{"a": "bill"}'
-BASE = base(SYSTEM, made=True)
+BASE = base(SYSTEM, is_debian=True)
 
 
 def wheel(directory: Path, name: str) -> Wheel:
@@ -61,9 +61,9 @@ def fill(layer: LayerWriter) -> None:
     layer.file("etc/extra", b"1")
 
 
-LINKED = base(SYSTEM, {"opt/here": None, "opt/link": "here"}, made=True)
+LINKED = base(SYSTEM, {"opt/here": None, "opt/link": "here"}, is_debian=True)
 PEOPLED = replace(BASE, facts=replace(BASE.facts, passwd="root:x:0:0::/:/bin/sh\n"))
-OWNED = base(SYSTEM, {"usr": Directory(0o700)}, made=True)
+OWNED = base(SYSTEM, {"usr": Directory(0o700)}, is_debian=True)
 
 
 def renamed(parts: Ingredients) -> Ingredients:
@@ -180,12 +180,12 @@ def test_the_largest_wheel_is_compiled_first_until_the_base_is_there(
     """One processor makes the base; with `left` wheels compiled it is there."""
     making, compiled, asked = Future[Base](), list[str](), list[int]()
     if not left:
-        making.set_result(base(SYSTEM, made=True))
+        making.set_result(base(SYSTEM, is_debian=True))
 
     def compile_jobs(_: object, wanted: list[object], compiler: object) -> None:
         compiled.append(str(wanted[0]))
         if len(compiled) == left:
-            making.set_result(base(SYSTEM, made=True))
+            making.set_result(base(SYSTEM, is_debian=True))
 
     def run(_: object, __: str, tasks: list[Callable[[], None]], count: int) -> None:
         asked.append(count)

@@ -1,4 +1,4 @@
-"""The lines that every Python of an image reads when it starts."""
+"""What pip holds in an image, the files of its entrypoint, and what it says of itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import zstandard
 
 from images.base.base import BaseImage, Site
 from images.layers import entrypoint_layer
-from images.layers.entrypoint_layer import AT_START, ENVIRONMENT, PACKAGE, container_settings, labels, read_entrypoint
+from images.layers.configuration import ENVIRONMENT, container_settings, labels
+from images.layers.entrypoint_layer import AT_START, PACKAGE, read_entrypoint
 from images.lock.lock import Lock
 from images.oci.layer import Directories
 from images.oci.layer_writer import LayerWriter
@@ -29,13 +30,13 @@ from tests.support.stand_in import SYSTEM
 
 # Name -> version and Requires-Dist, of a default image.
 RECORDED = json.loads((Path(__file__).parents[3] / "data/requires.json").read_text())
-REQUIRES = {name: each["requires"] for name, each in RECORDED.items()}
+REQUIRES = {name: package["requires"] for name, package in RECORDED.items()}
 HELD = {"torch", "transformers", "accelerate", "tokenizers", "safetensors", "huggingface-hub", "numpy", "sympy"}
 FREE = {"pandas", "datasets", "pyarrow", "scikit-learn", "evaluate", "pip"}
 
 
 def recorded(**changes: Any) -> Lock:
-    return locks.lock([locks.artifact(name, each["version"]) for name, each in RECORDED.items()], **changes)
+    return locks.lock([locks.artifact(name, package["version"]) for name, package in RECORDED.items()], **changes)
 
 
 def held(text: str) -> dict[str, str]:
@@ -43,11 +44,11 @@ def held(text: str) -> dict[str, str]:
 
 
 def test_what_training_works_with_is_held_and_nothing_else() -> None:
-    found = held(entrypoint_layer.format_constraints(recorded(), REQUIRES))
+    constraints = held(entrypoint_layer.format_constraints(recorded(), REQUIRES))
 
-    assert {*found} >= HELD and not {*found} & FREE
-    assert all(found[name] == RECORDED[name]["version"] for name in found if name != "numpy")
-    assert found["numpy"] == RECORDED["numpy"]["version"].partition(".")[0] + ".*"
+    assert {*constraints} >= HELD and not {*constraints} & FREE
+    assert all(constraints[name] == RECORDED[name]["version"] for name in constraints if name != "numpy")
+    assert constraints["numpy"] == RECORDED["numpy"]["version"].partition(".")[0] + ".*"
 
 
 def test_what_a_base_has_itself_is_held_as_it_is() -> None:
@@ -114,7 +115,7 @@ def test_what_editors_and_systems_leave_in_a_checkout_does_not_go_in(
 
 
 @pytest.mark.parametrize(
-    ("made", "name", "stated"),
+    ("is_debian", "name", "stated"),
     [
         (True, "debian:bookworm", {"multinode.base": "debian:bookworm"}),
         (False, "a/b:1", {f"{TITLE}.base.name": "a/b:1", f"{TITLE}.base.digest": DIGEST}),
@@ -122,12 +123,12 @@ def test_what_editors_and_systems_leave_in_a_checkout_does_not_go_in(
     ],
 )
 def test_only_a_pulled_base_is_one_that_layers_are_shared_with(
-    made: bool, name: str | None, stated: dict[str, str]
+    is_debian: bool, name: str | None, stated: dict[str, str]
 ) -> None:
-    found = labels(lock(python="3.10"), dataclasses.replace(base(SYSTEM, made=made), name=name))
+    values = labels(lock(python="3.10"), dataclasses.replace(base(SYSTEM, is_debian=is_debian), name=name))
 
-    assert {label: value for label, value in found.items() if ".base" in label} == stated
-    assert f"{TITLE}.licenses" not in found  # no licence is that of everything inside
+    assert {label: value for label, value in values.items() if ".base" in label} == stated
+    assert f"{TITLE}.licenses" not in values  # no licence is that of everything inside
 
 
 def write(store: Store, *parts: dict[str, bytes]) -> tuple[bytes, list[tuple[str, int]]]:
@@ -165,10 +166,10 @@ def test_the_line_is_one_that_site_runs() -> None:
 
 
 def test_a_variable_of_the_users_stands_above_those_of_the_base_and_below_the_images_own() -> None:
-    below = dataclasses.replace(base(SYSTEM, made=True), environment={"A": "0", "B": "0", "PATH": "/bin"})
+    below = dataclasses.replace(base(SYSTEM, is_debian=True), environment={"A": "0", "B": "0", "PATH": "/bin"})
     locked = lock(python="3.10", env=("A=1 = 2", "HF_HOME=/elsewhere", "KERAS_BACKEND=torch"))
 
-    found = container_settings(locked, below)["Env"]
+    environment = container_settings(locked, below)["Env"]
 
-    assert {"A=1 = 2", "B=0", "KERAS_BACKEND=torch", f"HF_HOME={ENVIRONMENT['HF_HOME']}"} <= {*found}
-    assert len({line.partition("=")[0] for line in found}) == len(found)
+    assert {"A=1 = 2", "B=0", "KERAS_BACKEND=torch", f"HF_HOME={ENVIRONMENT['HF_HOME']}"} <= {*environment}
+    assert len({line.partition("=")[0] for line in environment}) == len(environment)

@@ -112,13 +112,13 @@ def test_what_forbids_pip_to_install_is_hidden() -> None:
     assert on_base.choose_hidden(base(SYSTEM, marks), planned()) == ("usr/lib/python3.10/EXTERNALLY-MANAGED",)
 
 
-@pytest.mark.parametrize("made", [True, False])
-def test_what_is_not_planned_stays(made: bool) -> None:
-    assert on_base.choose_hidden(base(SYSTEM, PACKAGES, made=made), planned(("tqdm", "4.67"))) == ()
+@pytest.mark.parametrize("is_debian", [True, False])
+def test_what_is_not_planned_stays(is_debian: bool) -> None:
+    assert on_base.choose_hidden(base(SYSTEM, PACKAGES, is_debian=is_debian), planned(("tqdm", "4.67"))) == ()
 
 
 def test_of_a_base_that_was_made_here_nothing_is_hidden_and_it_lacks_nothing(tmp_path: Path) -> None:
-    below = base(SYSTEM, PACKAGES, made=True)
+    below = base(SYSTEM, PACKAGES, is_debian=True)
     at_hand = context(Store(tmp_path), None, {})
 
     assert on_base.choose_hidden(below, OTHER) == ()

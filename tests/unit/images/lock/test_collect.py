@@ -274,7 +274,7 @@ def test_an_index_of_a_lock_that_is_no_address_is_named(tmp_path: Path) -> None:
         collect.find_addresses(locked, [], context)
 
 
-(USUAL,), OWN = index_pages.list_addresses(Sources()), "https://host/simple"
+(USUAL,), MIRROR = index_pages.list_addresses(Sources()), "https://host/simple"
 
 
 @pytest.mark.parametrize(
@@ -282,10 +282,10 @@ def test_an_index_of_a_lock_that_is_no_address_is_named(tmp_path: Path) -> None:
     [
         ((USUAL,), Sources(), "https://files/a.whl", True),
         ((USUAL,), Sources(index=f"{USUAL}/"), "https://files/a.whl", True),
-        ((USUAL, TORCH_INDEX), Sources(extra=(OWN,)), "https://files/a.whl", True),
-        ((USUAL,), Sources(index=OWN), "https://files/a.whl", False),
-        ((OWN,), Sources(), "https://files/a.whl", False),
-        ((OWN,), Sources(index="https://me:secret@host/simple/"), "https://files/a.whl", True),
+        ((USUAL, TORCH_INDEX), Sources(extra=(MIRROR,)), "https://files/a.whl", True),
+        ((USUAL,), Sources(index=MIRROR), "https://files/a.whl", False),
+        ((MIRROR,), Sources(), "https://files/a.whl", False),
+        ((MIRROR,), Sources(index="https://me:secret@host/simple/"), "https://files/a.whl", True),
         ((USUAL,), Sources(no_index=True), "https://files/a.whl", False),
         ((TORCH_INDEX,), Sources(no_index=True), "https://files/a.whl", False),
         ((USUAL,), Sources(), "http://files/a.whl", False),

@@ -51,12 +51,12 @@ def test_a_file_that_was_withdrawn_is_told(tmp_path: Path) -> None:
 
 def test_addresses_begin_where_a_page_says(tmp_path: Path) -> None:
     (tmp_path / "six").mkdir()
-    page = '<base href="https://host.example/files/"><!-- <a href="six-0.9.zip">six</a> --><A HREF=six-1.0.zip>'
-    (tmp_path / "six/index.html").write_text(page)
+    text = '<base href="https://host.example/files/"><!-- <a href="six-0.9.zip">six</a> --><A HREF=six-1.0.zip>'
+    (tmp_path / "six/index.html").write_text(text)
 
-    found = index_pages.read_page(str(tmp_path), "six", Sources())
+    page = index_pages.read_page(str(tmp_path), "six", Sources())
 
-    assert found and [file.url for file in found.files] == ["https://host.example/files/six-1.0.zip"]
+    assert page and [file.url for file in page.files] == ["https://host.example/files/six-1.0.zip"]
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_a_page_in_letters_that_take_time_by_their_square_is_read_as_utf_8(monke
         "text/html; charset=punycode",
     )
 
-    found = index_pages.read_page("https://host.example/simple", "six", Sources())
+    page = index_pages.read_page("https://host.example/simple", "six", Sources())
 
-    assert found and [file.name for file in found.files] == ["six-1.0.zip"]
+    assert page and [file.name for file in page.files] == ["six-1.0.zip"]
 
 
 def html(body: str) -> Reply:
@@ -267,11 +267,11 @@ def test_the_newest_is_what_lines_and_the_day_allow(
     )
     plan = replace(PLAN, user_packages=tuple(lines))
 
-    found = index_pages.find_newest(
+    chosen = index_pages.find_newest(
         plan, Sources(index="https://one/simple", extra=("https://other/simple", "https://two/simple"))
     )
 
-    assert {name: str(newest_) for name, newest_ in found.items()} == ({"a": version} if version else {})
+    assert {name: str(newest_) for name, newest_ in chosen.items()} == ({"a": version} if version else {})
 
 
 def test_what_moves_with_transformers_has_a_day_of_its_own() -> None:

@@ -60,7 +60,7 @@ def on_image(lock: Lock, name: str | None) -> Lock:
     return replace(lock, base=name or IMAGE.digest, base_image=BaseImage(IMAGE, ("torch",), name))
 
 
-OWN = UserPackages(("peft==1 --hash=sha256:" + "0" * 64, "protobuf<7 --constraint"), ("peft",))
+PEFT = UserPackages(("peft==1 --hash=sha256:" + "0" * 64, "protobuf<7 --constraint"), ("peft",))
 FILES = (UserFile("run", "8" * 64, executable=True), UserFile("src/a.py", "9" * 64), UserFile("src/b", target="a.py"))
 WITH_PEFT = (*locks.lock().artifacts, locks.artifact("peft", "1"))
 
@@ -75,7 +75,7 @@ def without_places(lock: Lock) -> Lock:
         {},
         {"module": MODULE, "backend": "ccl", "artifacts": (*locks.lock().artifacts, BINDINGS)},
         {"platform": ARM64, "twin": (locks.TINI,)},
-        {"user_packages": OWN, "artifacts": WITH_PEFT},
+        {"user_packages": PEFT, "artifacts": WITH_PEFT},
         {"user_files": FILES},
     ],
 )
@@ -305,7 +305,7 @@ WITH_EXAMPLES = locks.lock(examples=Examples("examples.tar", "2" * 64))
             ["--requirements or --package: peft==2, but the lock has none"],
         ),
         (
-            locks.lock(WITH_PEFT, user_packages=OWN),
+            locks.lock(WITH_PEFT, user_packages=PEFT),
             Request(user_packages=("peft==2",)),
             ["peft==2, but the lock has ", "peft==1", "protobuf<7"],
         ),

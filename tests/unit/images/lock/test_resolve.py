@@ -111,9 +111,9 @@ def test_a_local_version_in_an_address_is_read() -> None:
     package = {"name": "torch", "version": "2.13.0+cpu", "wheels": [wheel]}
     raw = {"lock-version": "1.0", "created-by": "uv", "packages": [package]}
 
-    found = resolve.choose_files(Pylock.from_dict(raw), QUESTION).artifacts[0]
+    artifact = resolve.choose_files(Pylock.from_dict(raw), QUESTION).artifacts[0]
 
-    assert (found.filename, found.url) == ("torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl", place)
+    assert (artifact.filename, artifact.url) == ("torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl", place)
 
 
 def test_a_package_without_a_fitting_file_is_named() -> None:
@@ -128,11 +128,11 @@ def test_a_resolution_is_kept_when_its_day_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int, asked: int
 ) -> None:
     """`days` after the last day of the plan, it is resolved twice."""
-    found, questions = pylock("https://host/a-1-py3-none-any.whl"), list[object]()
+    answer, questions = pylock("https://host/a-1-py3-none-any.whl"), list[object]()
 
     def search(*question: object) -> Chosen:
         questions.append(question)
-        return Chosen(found, Sources())
+        return Chosen(answer, Sources())
 
     monkeypatch.setattr(uv, "ask_sources", search)
     today = max(PLAN.as_of, PLAN.family_as_of) + datetime.timedelta(days=days)
@@ -140,12 +140,12 @@ def test_a_resolution_is_kept_when_its_day_is_over(
     first, again = (resolve.resolve_packages(PLAN, context) for _ in range(2))
 
     assert len(questions) == asked
-    assert first == again == resolve.choose_files(found, PLAN)._replace(indexes=list_addresses(Sources()))
+    assert first == again == resolve.choose_files(answer, PLAN)._replace(indexes=list_addresses(Sources()))
 
 
 def test_what_is_said_of_a_resolution_is_said_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources())
-    monkeypatch.setattr(uv, "ask_sources", lambda *_: found)
+    answer = Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources())
+    monkeypatch.setattr(uv, "ask_sources", lambda *_: answer)
     monkeypatch.setattr(resolve, "list_held_back", lambda *_: ["a 1, not 2"])
     first = resolve.resolve_packages(PLAN, locks.context(Store(tmp_path), Sources(), {}))
     monkeypatch.delattr(resolve, "list_held_back")
@@ -156,14 +156,14 @@ def test_what_is_said_of_a_resolution_is_said_again(tmp_path: Path, monkeypatch:
 
 
 def test_another_release_of_uv_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, releases = pylock("https://host/a-1-py3-none-any.whl"), list[str]()
+    answer, releases = pylock("https://host/a-1-py3-none-any.whl"), list[str]()
     context = locks.context(Store(tmp_path), Sources(), {})
 
     for release in ("0.13.0", "0.13.0", "0.13.1"):
 
         def search(*_: object, release: str = release) -> Chosen:
             releases.append(release)
-            return Chosen(found, Sources())
+            return Chosen(answer, Sources())
 
         monkeypatch.setattr(uv, "ask_sources", search)
         monkeypatch.setattr(resolve, "version", {"uv": release}.__getitem__)
@@ -276,12 +276,12 @@ def test_a_file_has_a_hash_of_the_line_that_counts(monkeypatch: pytest.MonkeyPat
     lines = (f'a==1; python_version >= "3.11" --hash=sha256:{stated * 64}',
              f'a==0; python_version < "3.11" --hash=sha256:{"e" * 64}')  # fmt: skip
     torch = locks.artifact("torch", "2.13.0+cpu")
-    found = resolve.Resolved((torch, replace(locks.artifact("a", "1"), sha256="0" * 64)), ())
-    monkeypatch.setattr(resolve, "resolve_packages", lambda *_: found)
+    resolved = resolve.Resolved((torch, replace(locks.artifact("a", "1"), sha256="0" * 64)), ())
+    monkeypatch.setattr(resolve, "resolve_packages", lambda *_: resolved)
     planned = replace(QUESTION, user_packages=lines)
 
     if stated == "0":
-        assert resolve.resolve_with_users(planned, None)[0] == found  # type: ignore[arg-type]
+        assert resolve.resolve_with_users(planned, None)[0] == resolved  # type: ignore[arg-type]
         return
     with pytest.raises(UserFault, match="none of those"):
         resolve.resolve_with_users(planned, None)  # type: ignore[arg-type]
@@ -361,10 +361,10 @@ def test_a_stated_hash_chooses_among_the_files_of_a_release(stated: list[str], c
     files = [{"url": f"https://host/{name}", "hashes": {"sha256": str(n) * 64}} for n, name in enumerate(names)]
     archive = {"url": "https://host/a-1.tar.gz", "hashes": {"sha256": "2" * 64}}
     package = {"name": "a", "version": "1", "wheels": files, "sdist": archive}
-    found = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
+    answer = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
     lines = tuple(" ".join(["a==1", *(f"--hash=sha256:{digit * 64}" for digit in digits)]) for digits in stated)
 
-    [file] = resolve.choose_files(found, replace(QUESTION, user_packages=lines)).artifacts
+    [file] = resolve.choose_files(answer, replace(QUESTION, user_packages=lines)).artifacts
 
     assert file.sha256 == chosen * 64
 
@@ -387,11 +387,11 @@ def test_a_base_is_made_of_the_packages_that_were_chosen(
         return recipe
 
     monkeypatch.setattr(debian, "resolve_base", choose)
-    made = base(SYSTEM)
+    debian_base = base(SYSTEM)
 
     def make(*given: object) -> Base:
         asked.append(given)
-        return made
+        return debian_base
 
     monkeypatch.setattr(base_of_debian, "make_base", make)
     context = locks.context(store, Sources(), {"A": "1"})
@@ -403,7 +403,7 @@ def test_a_base_is_made_of_the_packages_that_were_chosen(
             with pytest.raises(Damaged):
                 making.result()
         elif making:
-            assert making.result() == made
+            assert making.result() == debian_base
     assert (making is not None) is in_background
     question, build = (PLAN.suite, PLAN.packages, PLAN.platform, context), (store, recipe, PLAN.platform, PLAN.python)
     assert asked == [question, *[(*build, {"A": "1"}, PLAN)] * (in_background and not gone)]
@@ -506,9 +506,13 @@ def test_an_index_that_has_nothing_is_asked_for_itself(
     monkeypatch.setattr(uv, "ask_sources", lambda *_: chosen)
     monkeypatch.setattr(index_pages, "has_root", lambda *_: not silent)
 
-    found = resolve.resolve_packages(PLAN, locks.context(Store(tmp_path), Sources(), {}))
+    resolved = resolve.resolve_packages(PLAN, locks.context(Store(tmp_path), Sources(), {}))
 
-    assert (found.empty, found.silent, found.indexes) == (("https://two",), ("https://two",) * silent, ("https://one",))
+    assert (resolved.empty, resolved.silent, resolved.indexes) == (
+        ("https://two",),
+        ("https://two",) * silent,
+        ("https://one",),
+    )
 
 
 def test_a_file_without_a_sha256_is_refused() -> None:

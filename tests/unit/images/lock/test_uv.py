@@ -103,19 +103,19 @@ def test_what_is_in_the_users_directory_counts_whatever_else_there_is() -> None:
     assert uv.list_for_gpu(both, NEWEST, "/wheels") == []
 
 
-OWN = Request(base="debian.example/a:1", python="3.9", backend="gloo")
+PULLED = Request(base="debian.example/a:1", python="3.9", backend="gloo")
 ON_ARM64 = Request(platform=ARM64)
 
 
 @pytest.mark.parametrize(
     ("wishes", "release", "place", "is_for_gpu"),
     [
-        (OWN, "1.12.1", "https://host", True),
-        (OWN, "1.10.2", "https://host", True),
-        (OWN, "1.11.0", "file:///mirror", True),
-        (OWN, "1.12.1+cpu", "https://host", False),
-        (OWN, "1.12.1", "file:///wheels", False),
-        (OWN, "1.13.1", "https://host", False),  # says it by its requirements
+        (PULLED, "1.12.1", "https://host", True),
+        (PULLED, "1.10.2", "https://host", True),
+        (PULLED, "1.11.0", "file:///mirror", True),
+        (PULLED, "1.12.1+cpu", "https://host", False),
+        (PULLED, "1.12.1", "file:///wheels", False),
+        (PULLED, "1.13.1", "https://host", False),  # says it by its requirements
         (ON_ARM64, "2.10.0", "https://host", False),
         (ON_ARM64, "2.11.0", "https://host", True),
         (ON_ARM64, "2.11.0+cpu", "https://host", False),

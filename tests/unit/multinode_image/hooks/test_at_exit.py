@@ -51,11 +51,11 @@ def test_files_are_kept_for_what_is_imported_at_the_end(
     at_exit.reserve_files()
     kept = [*at_exit.RESERVED]
     assert len(kept) == 2 and all(os.fstat(file) for file in kept)
-    places, found = list[Any](), None if gone else FAULT
+    places, fault = list[Any](), None if gone else FAULT
 
     def explain(error: BaseException, place: Any) -> Any:
         places.append(place)
-        return found and SimpleNamespace(fact="a fact", value="a value", remedy="a remedy", finding="a fact: a value")
+        return fault and SimpleNamespace(fact="a fact", value="a value", remedy="a remedy", finding="a fact: a value")
 
     monkeypatch.setattr(diagnose, "explain", explain)
     at_exit.say_error(ValueError(), HERE)
@@ -120,24 +120,24 @@ def test_what_is_said_at_the_end_depends_on_how_it_is(
     assert capsys.readouterr().err == "multinode: the last line\n" * bool(ends)
 
 
-@pytest.mark.parametrize("found", [None, FAULT, "fails"])
+@pytest.mark.parametrize("fault", [None, FAULT, "fails"])
 def test_a_process_that_has_trained_a_model_of_its_own_ends_with_an_error(
-    handed: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], found: Any
+    handed: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fault: Any
 ) -> None:
     ended = list[int]()
 
     def finish(*_: object) -> Any:
-        if found == "fails":
+        if fault == "fails":
             raise ValueError
-        return found
+        return fault
 
     monkeypatch.setattr(one_model, "finish", finish)
     monkeypatch.setattr(os, "_exit", ended.append)
     at_exit.finish({}, HERE)
 
-    assert ended == [2] * (found is FAULT) and handed == [list(FAULT)] * (found is FAULT)
+    assert ended == [2] * (fault is FAULT) and handed == [list(FAULT)] * (fault is FAULT)
     err = capsys.readouterr().err
-    assert ("a fact" in err) is (found is FAULT) and ("one_model.finish" in err) is (found == "fails")
+    assert ("a fact" in err) is (fault is FAULT) and ("one_model.finish" in err) is (fault == "fails")
 
 
 @pytest.mark.parametrize(

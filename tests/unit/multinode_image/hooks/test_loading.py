@@ -15,23 +15,17 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import pytest
 
 from multinode_image.hooks import after_import, at_exit, at_start
 from multinode_image.hooks.after_import import Finder
-from multinode_image.hooks.at_exit import (
-    DISTRIBUTED,
-    describe_job,
-    end,
-    keep_groups,
-)
+from multinode_image.hooks.at_exit import DISTRIBUTED, end, keep_groups
 from multinode_image.hooks.ends import ending
 from multinode_image.hooks.job.one_job import ELASTIC, Fault
 from multinode_image.hooks.job.reason import FILE, read_reason
@@ -231,59 +225,6 @@ def test_a_hook_that_fails_says_so_once(monkeypatch: pytest.MonkeyPatch, capsys:
     assert capsys.readouterr().err.count("order.nothing_of_this_name does not work here") == 1
 
 
-RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", TRAINING: "7"}
-APART, ONE = (
-    "each of the 2 ranks has worked by itself",
-    "worked as a group of 2 ranks, in which no optimizer has made a step",
-)
-
-
-def torch(size: int | None, method: str | None = "env://", **more: Any) -> Any:
-    """Make up torch's module: size of the group that there is, and how the last one was made."""
-    return SimpleNamespace(
-        is_initialized=lambda: size is not None, get_world_size=lambda: size, _default_pg_init_method=method, **more
-    )
-
-
-def accelerate(processes: int) -> dict[str, Any]:
-    kind = SimpleNamespace(_shared_state={"num_processes": processes})
-    return {"accelerate.state": SimpleNamespace(PartialState=kind)}
-
-
-@pytest.mark.parametrize(
-    ("distributed", "others", "environ", "said"),
-    [
-        pytest.param(torch(2), {}, RANK_0, ONE, id="one job"),
-        pytest.param(torch(None), {}, RANK_0, ONE, id="has destroyed its group"),
-        pytest.param(torch(2), accelerate(2), RANK_0, ONE, id="by the Trainer"),
-        pytest.param(torch(2), accelerate(1), RANK_0, APART, id="the Trainer did not use the group"),
-        pytest.param(torch(None, None), {}, RANK_0, APART, id="no group"),
-        pytest.param(torch(None, None), {}, {**RANK_0, TRAINING: "6"}, "", id="a process of the rank"),
-        pytest.param(torch(None, "file:///x"), {}, RANK_0, "", id="a group made in another way, and destroyed"),
-        pytest.param(torch(3, None), {}, RANK_0, "worked as a group of 3 ranks", id="as torch counts them"),
-        pytest.param(torch(2), {}, {**RANK_0, "RANK": "1"}, "", id="another rank"),
-        pytest.param(torch(1), {}, {**RANK_0, "WORLD_SIZE": "1"}, "", id="alone"),
-        pytest.param(torch(None, None), {}, {TRAINING: "7"}, "", id="no rank, as torchrun's agent"),
-        pytest.param(torch(None, None), {}, {**RANK_0, "MULTINODE_APART": "1"}, "", id="apart on purpose"),
-    ],
-)
-def test_rank_0_says_whether_its_job_was_one(
-    distributed: Any, others: Mapping[str, Any], environ: Mapping[str, str], said: str
-) -> None:
-    described = describe_job({DISTRIBUTED: distributed, **others}, environ, 7)
-
-    assert described.startswith(said) and bool(described) == bool(said)
-
-
-@pytest.mark.parametrize(("waited", "said"), [(None, ""), (19, ""), (21, ", waiting for gradients 21% of the time")])
-def test_rank_0_says_how_long_it_has_waited(waited: int | None, said: str) -> None:
-    gradients = SimpleNamespace(SEEN=SimpleNamespace(waited=waited))
-    modules = {DISTRIBUTED: torch(2), "multinode_image.hooks.step.gradients": gradients}
-
-    with mock.patch("time.monotonic", lambda: at_exit.BEGAN + 100):
-        assert describe_job(modules, RANK_0, 7) == ONE + said
-
-
 @pytest.mark.parametrize(
     ("environ", "asked"),
     [({}, False), ({"WORLD_SIZE": "2"}, True), ({"WORLD_SIZE": "2", ELASTIC: "1"}, False),
@@ -330,20 +271,6 @@ def test_groups_of_oneccl_are_never_freed(where: str, bindings: str, backend: st
     assert sys.getrefcount(group) == before + kept
     for _ in range(kept):
         ctypes.pythonapi.Py_DecRef(ctypes.py_object(group))
-
-
-@pytest.mark.parametrize(("size", "rests"), [(2, 1), (None, 0)])
-def test_the_thread_of_a_group_has_time_to_drop_its_last_work(
-    size: int | None, rests: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr("time.sleep", slept.append)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.delattr(sys, "last_value", raising=False)
-
-    end({DISTRIBUTED: torch(size)}, {})
-
-    assert len(slept) == rests and all(0.1 <= seconds <= 1 for seconds in slept)
 
 
 @pytest.mark.parametrize("leaves", [True, False])

@@ -1,42 +1,17 @@
-"""Which process trains apart from its job, and ranks that meet those of another one; torch is made up."""
+"""How many processes were meant to train together, and how one ends that trains apart from its job."""
 
 from __future__ import annotations
 
-import io
-import os
-import sys
 import threading
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from multinode_image import settings
-from multinode_image.hooks.groups.same_job import KEY, WORDS, compare, watch_agents, watch_rendezvous
 from multinode_image.hooks.job import one_job
-from multinode_image.hooks.job.one_job import (
-    ACCELERATE,
-    DISTRIBUTED,
-    Fault,
-    choose_remedy,
-    count_meant,
-    find_fault,
-    leave,
-)
-from multinode_image.hooks.job.place import AGENT
+from multinode_image.hooks.job.one_job import Fault, choose_remedy, count_meant, find_fault, leave
 from multinode_image.settings import APART, SIZE
 
 RANK = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2"}
-
-
-def group(ranks: int) -> dict[str, Any]:
-    """Make up torch's module with a group of so many ranks; 0 for none."""
-    module = SimpleNamespace(is_initialized=lambda: ranks > 0, get_world_size=lambda: ranks)
-    return {"torch": SimpleNamespace(), DISTRIBUTED: module}
-
-
-def accelerate(processes: int) -> dict[str, Any]:
-    return {ACCELERATE: SimpleNamespace(PartialState=SimpleNamespace(_shared_state={"num_processes": processes}))}
 
 
 def test_variables_have_the_names_that_the_entrypoint_knows() -> None:
@@ -79,40 +54,19 @@ def test_how_many_were_meant(environ: dict[str, str], meant: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("modules", "environ", "value", "remedy"),
+    ("library", "remedy"),
     [
-        pytest.param(group(0), RANK, "rank 1, in no process group", "init_process_group", id="no group"),
-        pytest.param({}, RANK, "rank 1, in no process group", "init_process_group", id="no torch.distributed"),
-        pytest.param(group(1), RANK, "rank 1, in a group of 1", "init_process_group", id="each a group"),
-        pytest.param(group(2), {**RANK, "WORLD_SIZE": "4"}, "rank 1, in a group of 2", "init_process", id="each node"),
-        pytest.param({"pytorch_lightning": 1}, RANK, "rank 1", 'Trainer(accelerator="cpu"', id="pl"),
-        pytest.param({"lightning.pytorch": 1, "lightning.fabric": 1}, RANK, "rank 1", "Trainer(", id="lightning"),
-        pytest.param({"lightning.fabric": 1}, RANK, "rank 1", 'Fabric(accelerator="cpu"', id="fabric"),
-        pytest.param({**group(2), **accelerate(1)}, RANK, "rank 1, in a group of 1", "ACCELERATE_USE_CPU", id="accel"),
-        pytest.param({**group(0), **accelerate(1)}, {SIZE: "2"}, "no rank", "multinode SCRIPT.py", id="no rank"),
+        ("", "init_process_group"),
+        ("pytorch_lightning", 'Trainer(accelerator="cpu"'),
+        ("lightning.pytorch", "Trainer("),
+        ("lightning.fabric", 'Fabric(accelerator="cpu"'),
     ],
 )
-def test_a_process_apart_is_told_what_its_library_needs(
-    modules: dict[str, Any], environ: dict[str, str], value: str, remedy: str
-) -> None:
-    fault = find_fault(modules, environ)
+def test_a_process_without_a_group_is_told_what_its_library_needs(library: str, remedy: str) -> None:
+    fault = find_fault({library: 1, "lightning.fabric": 1} if library else {}, RANK)
 
-    assert fault is not None and fault.value.startswith(value) and remedy in fault.remedy
-    assert f"one of {count_meant(environ)}" in fault.fact and f"{APART}=1" in fault.remedy
-
-
-@pytest.mark.parametrize(
-    ("modules", "environ"),
-    [
-        pytest.param(group(2), RANK, id="one job"),
-        pytest.param({**group(2), **accelerate(2)}, RANK, id="one job of accelerate"),
-        pytest.param(group(2), {SIZE: "2"}, id="a script that has found its place itself"),
-        pytest.param({**group(0), **accelerate(1)}, {}, id="alone"),
-        pytest.param({}, {**RANK, APART: "1"}, id="apart on purpose"),
-    ],
-)
-def test_a_process_of_its_job_has_no_fault(modules: dict[str, Any], environ: dict[str, str]) -> None:
-    assert find_fault(modules, environ) is None
+    assert fault is not None and fault.value == "rank 1, in no process group" and remedy in fault.remedy
+    assert "one of 2" in fault.fact and f"{APART}=1" in fault.remedy
 
 
 @pytest.fixture
@@ -180,102 +134,3 @@ def test_an_agent_for_one_node_is_wrong_in_each_of_several_processes(
     fault = one_job.find_agent_fault(nodes, environ)
     assert (fault is not None) is ends
     assert fault is None or "a model of its own" in fault.fact
-
-
-ALPHA, BETA, COPY = (
-    "11111111 train.py --corpus alpha",
-    "22222222 train.py --corpus beta",
-    "33333333 train.py --corpus beta",
-)
-
-
-class Store:
-    def __init__(self, there: str = "") -> None:
-        self.values = {KEY: there} if there else {}
-
-    def set(self, name: str, text: str) -> None:
-        self.values[name] = text
-
-    def wait(self, names: list[str], _: object) -> None:
-        if names[0] not in self.values:
-            raise RuntimeError("wait timeout after 30000ms")
-
-    def get(self, name: str) -> bytes:
-        return self.values[name].encode()
-
-
-@pytest.fixture(autouse=True)
-def told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_job, "TOLD", [])
-
-
-@pytest.mark.parametrize(
-    ("there", "mine", "ends"),
-    [
-        pytest.param(ALPHA, BETA, True, id="other words"),
-        pytest.param(COPY, BETA, True, id="another file of that name"),
-        pytest.param(BETA, BETA, False, id="one job"),
-        pytest.param("", BETA, False, id="node 0 says nothing"),
-        pytest.param(ALPHA, "", False, id="nobody knows what this is"),
-    ],
-)
-def test_a_node_of_another_job_ends(there: str, mine: str, ends: bool) -> None:
-    fault = compare(Store(there), 1, 2, {WORDS: mine, "PET_NNODES": "2"})
-
-    assert (fault is not None) == ends
-    assert fault is None or "another PET_MASTER_PORT" in fault.remedy
-    assert fault is None or ("a file of that name differs" in fault.value) == (there == COPY)
-
-
-def test_rank_0_says_what_it_was_asked_for_and_one_alone_nothing() -> None:
-    store, alone = Store(), Store()
-    compare(store, 0, 2, {WORDS: ALPHA})
-    compare(alone, 0, 1, {WORDS: ALPHA})
-
-    assert (store.values, alone.values) == ({KEY: ALPHA}, {})
-
-
-@pytest.mark.parametrize("is_tuple", [False, True], ids=["a value", "a tuple of older releases"])
-def test_an_agent_compares_before_it_counts_as_one_that_has_come(
-    is_tuple: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(WORDS, BETA)
-    store, counted = Store(ALPHA), list[str]()
-
-    class Agent:
-        def _rendezvous(self, group: Any) -> None:
-            group.spec.rdzv_handler.next_rendezvous()
-            counted.append("come")
-
-    met: Any = (store, 1, 2) if is_tuple else SimpleNamespace(store=store, rank=1, world_size=2)
-    handler = SimpleNamespace(next_rendezvous=lambda: met)
-    watch_agents(SimpleNamespace(SimpleElasticAgent=Agent))
-    agent: Any = Agent()
-
-    shown, said = io.BytesIO(), list[bytes]()
-
-    def end(code: int) -> None:  # what is not written by then is lost
-        said.append(shown.getvalue())
-        raise SystemExit(code)
-
-    monkeypatch.setattr(os, "_exit", end)
-    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(shown))
-    with pytest.raises(SystemExit):
-        agent._rendezvous(SimpleNamespace(spec=SimpleNamespace(rdzv_handler=handler)))
-    assert counted == [] and handler.next_rendezvous() is met, "the handler is as it was"
-    assert b"was asked to train something else" in said[0]
-
-
-@pytest.mark.parametrize(("agent", "ends"), [("", True), ("True", False)])
-def test_ranks_compare_where_no_agent_has(agent: str, ends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(WORDS, BETA)
-    monkeypatch.setenv(AGENT, agent)
-    store = Store(ALPHA)
-    module = SimpleNamespace(rendezvous=lambda url: iter([(store, 1, 2)]))
-    watch_rendezvous(module)
-
-    if ends:
-        with pytest.raises(SystemExit):
-            next(module.rendezvous("env://"))
-    else:
-        assert next(module.rendezvous("env://")) == (store, 1, 2)

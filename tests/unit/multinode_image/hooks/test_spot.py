@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from multinode_image.hooks.job import place
-from multinode_image.hooks.job.place import Job, count_exchanges, read_job
+from multinode_image.hooks.job.place import Job, read_job
 from multinode_image.hooks.job.spot import Spot, is_of_script, list_stacks, locate
 from multinode_image.settings import SIZE
-from tests.support.torch_stand_ins import PID, PLACE, RANK, rpc, torch
+from tests.support.job_environ import PID, PLACE, RANK
 
 PACKAGES = "/usr/lib/python3/site-packages"
 C10D, GRAPH = f"{PACKAGES}/torch/distributed/distributed_c10d.py", f"{PACKAGES}/torch/autograd/graph.py"
@@ -140,11 +140,3 @@ def test_what_a_script_sets_is_no_place_of_a_rank(proc: Path) -> None:
 )
 def test_the_place_of_a_rank_is_what_its_agent_told(environ: dict[str, str], job: Job | None) -> None:
     assert read_job(environ) == job
-
-
-@pytest.mark.parametrize(
-    ("modules", "count"),
-    [({}, 0), (torch(0), 0), (torch(2, 7), 7), (torch(2, None), None), (rpc(True), None), (rpc(False), 0)],
-)
-def test_groups_are_asked_what_they_have_exchanged(modules: dict[str, Any], count: int | None) -> None:
-    assert count_exchanges(modules) == count

@@ -1,14 +1,12 @@
-"""The proof of one model: its numbers, the weights they are taken of, and which optimizers change those."""
+"""The proof of one model: its numbers, and what is said of them."""
 
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from multinode_image.hooks.model import optimizers
 from multinode_image.hooks.model.proof import Look, Record, describe, find_apart, find_bare, find_unlike
 from multinode_image.hooks.model.weights import (
     COUNT,
@@ -18,15 +16,11 @@ from multinode_image.hooks.model.weights import (
     UNKNOWN,
     Distance,
     Sample,
-    choose_places,
-    is_shared_out,
     judge,
     measure,
-    read,
     unpack,
     unravel,
 )
-from tests.support.torch_stand_ins import Old
 
 
 def looks(verdicts: str, *, exchanged: bool | None = True) -> tuple[Look, ...]:
@@ -40,7 +34,7 @@ def record(verdicts: str, *, exchanged: bool | None = True, wrapped: bool = Fals
     return Record("SGD of 6 parameters", 100, known, wrapped, parts, True, exchanged)
 
 
-WRAPPED, OWN = record("eeee", wrapped=True), record("dddd")
+WRAPPED, BARE = record("eeee", wrapped=True), record("dddd")
 
 
 @pytest.mark.parametrize(
@@ -69,12 +63,12 @@ def test_ranks_that_differ_and_exchange_nothing_are_an_error(
 @pytest.mark.parametrize(
     ("records", "forgotten"),
     [
-        pytest.param([WRAPPED, OWN], OWN, id="a bare model beside a wrapped one"),
+        pytest.param([WRAPPED, BARE], BARE, id="a bare model beside a wrapped one"),
         pytest.param([WRAPPED, record("dede")], None, id="averaged now and then"),
         pytest.param([WRAPPED, record("d")], None, id="one look"),
-        pytest.param([record("eeee"), OWN], None, id="beside one that is averaged by hand"),
+        pytest.param([record("eeee"), BARE], None, id="beside one that is averaged by hand"),
         pytest.param([WRAPPED, WRAPPED], None, id="both are wrapped"),
-        pytest.param([OWN], None, id="alone"),
+        pytest.param([BARE], None, id="alone"),
     ],
 )
 def test_a_bare_model_beside_a_wrapped_one_was_forgotten(records: list[Record], forgotten: Record | None) -> None:
@@ -82,7 +76,7 @@ def test_a_bare_model_beside_a_wrapped_one_was_forgotten(records: list[Record], 
 
 
 @pytest.mark.parametrize(
-    ("one", "is_unlike"), [(record("dd", wrapped=True), True), (record("d", wrapped=True), False), (OWN, False)]
+    ("one", "is_unlike"), [(record("dd", wrapped=True), True), (record("d", wrapped=True), False), (BARE, False)]
 )
 def test_a_wrapped_model_that_differs_is_told(one: Record, is_unlike: bool) -> None:
     assert find_unlike([one]) == (one if is_unlike else None)
@@ -94,7 +88,7 @@ def test_a_wrapped_model_that_differs_is_told(one: Record, is_unlike: bool) -> N
         ([WRAPPED], "trained as one job of 2 ranks, with equal weights at step 8"),
         ([WRAPPED, record("e" * 12)], "trained as one job of 2 ranks, with equal weights at step 8"),
         ([record("eed")], "trained as one job of 2 ranks, with equal weights at step 2, and other ones at step 4"),
-        ([WRAPPED, OWN], "in a group of 2 ranks, whose weights differ (SGD of 6 parameters, at step 8: 0.5 of what"),
+        ([WRAPPED, BARE], "in a group of 2 ranks, whose weights differ (SGD of 6 parameters, at step 8: 0.5 of what"),
         ([record("eee", exchanged=False)], "equal weights at step 4, and nothing was exchanged"),
         ([WRAPPED, record("eee", exchanged=False)], "as one job of 2 ranks, with equal weights at step 8"),
         ([record("", parts=True)], "trained as one job of 2 ranks, each of which has a part"),
@@ -115,48 +109,6 @@ def test_the_last_line_says_what_was_proved(records: list[Record], says: str) ->
 
 
 SINGLE, BRAIN = EPSILONS["float32"], EPSILONS["bfloat16"]
-
-
-class Array:
-    """Make up a tensor whose elements are their own indices."""
-
-    def __init__(self, *shape: int, dtype: str = "torch.float32") -> None:
-        self.shape, self.dtype = shape, dtype
-
-    def __getitem__(self, index: tuple[int, ...]) -> float:
-        return float(sum(index))
-
-
-@pytest.mark.parametrize(
-    ("shapes", "least"),
-    [
-        pytest.param([(8, 16)], 1, id="one"),
-        pytest.param([(1,), (), (2, 3)], 3, id="few"),
-        pytest.param([(3,)] * 1000, COUNT // 2, id="a thousand"),
-        pytest.param([(0, 3), (4,)], 1, id="one of no element"),
-        pytest.param([(10_000, 100), (4,), (4,)], 3, id="a large one"),
-        pytest.param([], 0, id="none"),
-    ],
-)
-def test_elements_lie_in_parameters_large_and_small(shapes: list[tuple[int, ...]], least: int) -> None:
-    arrays = [Array(*shape) for shape in shapes]
-
-    places = choose_places(arrays)
-
-    assert len({place.parameter for place in places}) >= least
-    assert len(places) <= COUNT and len({place[:2] for place in places}) == len(places)
-    assert len(read(arrays, places)) == len(places)
-    for place in places:
-        shape = shapes[place.parameter]
-        assert len(place.element) == len(shape) and all(
-            at < size for at, size in zip(place.element, shape, strict=True)
-        )
-
-
-def test_only_types_with_a_point_are_looked_at() -> None:
-    kinds = [Array(4, dtype=name) for name in ("torch.int64", "bfloat16", "torch.complex64", "torch.float8_e4m3fn")]
-
-    assert {(place.parameter, place.epsilon) for place in choose_places(kinds)} == {(1, BRAIN)}
 
 
 @pytest.mark.parametrize(("at", "shape", "index"), [(0, (), ()), (5, (6,), (5,)), (23, (2, 3, 4), (1, 2, 3))])
@@ -218,17 +170,3 @@ def test_what_has_not_moved_proves_nothing(moved: int, elements: int, verdict: s
 
 def test_samples_that_cannot_be_compared_prove_nothing() -> None:
     assert judge(None, [SINGLE]) == UNKNOWN
-
-
-@pytest.mark.parametrize("mark", ["_local_tensor", "_is_flat_param", "_fsdp_flattened"])
-def test_a_parameter_may_be_shared_out(mark: str) -> None:
-    assert is_shared_out(SimpleNamespace(**{mark: True})) and not is_shared_out(Array(2))
-
-
-def test_the_profiler_of_an_old_torch_has_its_own_change_of_a_step() -> None:
-    module = Old()
-    optimizers.watch_optimizers(module)
-
-    kind = type(module.Adam())
-
-    assert kind.step.hooked and kind.step.follows_weights  # type: ignore[attr-defined]

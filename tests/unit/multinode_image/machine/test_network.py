@@ -183,11 +183,11 @@ def test_all_ranks_get_one_address(
     rows: list[network.Place] = [(family, (text, 0)) for family, text in offers]
     monkeypatch.setattr(network, "look_up", lambda *_: rows)
     monkeypatch.setattr(network, "is_here", lambda host: here)
-    monkeypatch.setattr(network, "own_address", lambda host: "10.77.0.1" if host == "node1" else None)
+    monkeypatch.setattr(network, "find_local_address", lambda host: "10.77.0.1" if host == "node1" else None)
     assert network.address_of("node0", "node1") == address
 
 
 def test_a_name_on_loopback_without_any_network_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "look_up", lambda *_: [(socket.AF_INET, ("127.0.1.1", 0))])
-    monkeypatch.setattr(network, "own_address", lambda host: None)
+    monkeypatch.setattr(network, "find_local_address", lambda host: None)
     assert network.address_of("node0", "node1") == "node0"

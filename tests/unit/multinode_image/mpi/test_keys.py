@@ -33,7 +33,7 @@ def private_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give this process a home of the test's."""
     monkeypatch.setenv("HOME", str(tmp_path / "own"))
     return tmp_path / "own"
@@ -55,16 +55,16 @@ def make_key(place: Path) -> None:
     place.write_text(f"the key in {place.parent.name}\n")
 
 
-def test_a_key_in_the_home_is_found_where_that_home_cannot_be_written(tmp_path: Path, own_home: Path) -> None:
-    (own_home / ".ssh").mkdir(parents=True)
-    key = own_home / ".ssh/id_ed25519"
+def test_a_key_in_the_home_is_found_where_that_home_cannot_be_written(tmp_path: Path, home: Path) -> None:
+    (home / ".ssh").mkdir(parents=True)
+    key = home / ".ssh/id_ed25519"
     make_key(key)
     environ = {"MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": "/tmp/home-1000"}
 
     keys = find_keys(environ, str(tmp_path))
     assert Path(keys.private).read_text() == key.read_text() and keys.public == PUBLIC
     assert Path(keys.authorized).read_text() == PUBLIC
-    (own_home / ".ssh/authorized_keys").write_text("ssh-ed25519 AAAA\n")
+    (home / ".ssh/authorized_keys").write_text("ssh-ed25519 AAAA\n")
     assert Path(find_keys(environ, str(tmp_path)).authorized).read_text() == "ssh-ed25519 AAAA\n"
 
 

@@ -360,7 +360,7 @@ def test_rank_0_prints_what_was_measured(
     ranks.init_process_group = lambda backend, timeout: ranks.done.append(backend)
     monkeypatch.setattr(network, "import_backend", lambda backend: ranks.done.append(f"import {backend}"))
     monkeypatch.setattr(network, "measure", lambda backend: f"measured by {backend}")
-    monkeypatch.setattr(network, "describe", lambda found: found)
+    monkeypatch.setattr(network, "describe", lambda measured: measured)
     monkeypatch.setattr(network, "leave", lambda code: ranks.done.append(f"leave {code}"))
 
     network.main(["ccl"], {}, "")
@@ -488,12 +488,12 @@ def test_a_probe_reduces_a_number_with_the_backend(
         monkeypatch.setitem(sys.modules, name, ModuleType(name) if name in imported else None)
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "torch.distributed", dist)
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
 
     with pytest.raises(ValueError, match="the sum of a single 1 is 2") if total == 2 else nullcontext():
-        probe.examine_torch(found, backend)
+        probe.examine_torch(facts, backend)
 
-    assert found == {"torch": version, "file": "/torch.py"}
+    assert facts == {"torch": version, "file": "/torch.py"}
     assert done == [(backend, {"store": "store", "rank": 0, "world_size": 1}), "reduced"]
 
 

@@ -18,7 +18,14 @@ from hypothesis import strategies as st
 
 from multinode_image.errors import EXIT_USER, Refusal
 from multinode_image.report.command import MOST, write_report
-from multinode_image.report.cost import NODES, Asked, estimate_seconds, measure_run, read_asked, write_costs
+from multinode_image.report.cost import (
+    NODES,
+    CostOptions,
+    estimate_seconds,
+    measure_run,
+    read_cost_options,
+    write_costs,
+)
 from multinode_image.report.metrics import PREFIX, write_metrics
 from multinode_image.report.trainings import Training, read_training
 from multinode_image.results.states import SPEED, STARTS, WAITING
@@ -91,20 +98,20 @@ def trained(speed: float = 100.0, waited: float | None = None, **more: object) -
     return Training("results", ({"step": 0, **FACTS, **more},), curves, {}, 1000, 1000)
 
 
-def seconds(training: Training, asked: Asked) -> list[float]:
-    return [estimate_seconds(measure_run(training, asked), asked, nodes) for nodes in NODES]
+def seconds(training: Training, options: CostOptions) -> list[float]:
+    return [estimate_seconds(measure_run(training, options), options, nodes) for nodes in NODES]
 
 
 @pytest.mark.parametrize(
-    ("words", "asked", "directories"),
+    ("words", "options", "directories"),
     [
-        ("--price 1.2 --network 119", Asked(1.2, 119.0), []),
-        ("--price=1 qa --network=2e3 --latency 0.1", Asked(1, 2000, 0.1), ["qa"]),
-        ("a=b --network 1 --samples 5 --price 3 --sent 87", Asked(3, 1, 0, 87, 5), ["a=b"]),
+        ("--price 1.2 --network 119", CostOptions(1.2, 119.0), []),
+        ("--price=1 qa --network=2e3 --latency 0.1", CostOptions(1, 2000, 0.1), ["qa"]),
+        ("a=b --network 1 --samples 5 --price 3 --sent 87", CostOptions(3, 1, 0, 87, 5), ["a=b"]),
     ],
 )
-def test_what_is_typed_is_read(words: str, asked: Asked, directories: list[str]) -> None:
-    assert read_asked(words.split()) == (asked, directories)
+def test_what_is_typed_is_read(words: str, options: CostOptions, directories: list[str]) -> None:
+    assert read_cost_options(words.split()) == (options, directories)
 
 
 @pytest.mark.parametrize(
@@ -122,29 +129,29 @@ def test_what_is_typed_is_read(words: str, asked: Asked, directories: list[str])
 )
 def test_anything_else_is_refused(words: str, value: str) -> None:
     with pytest.raises(Refusal) as refused:
-        read_asked(words.split())
+        read_cost_options(words.split())
 
     assert (refused.value.code, refused.value.value) == (2, value)
 
 
 def test_one_node_takes_what_was_measured() -> None:
-    alone, *_ = seconds(trained(waited=20.0), Asked(1, 1000))
+    alone, *_ = seconds(trained(waited=20.0), CostOptions(1, 1000))
 
     assert alone == pytest.approx(1000 * 32 / 100)
 
 
 def test_a_fast_network_halves_the_time_and_a_slow_one_does_not() -> None:
-    fast, slow = (seconds(trained(), Asked(1, speed)) for speed in (1e5, 10.0))
+    fast, slow = (seconds(trained(), CostOptions(1, speed)) for speed in (1e5, 10.0))
 
     assert fast[0] / fast[1] == pytest.approx(2, rel=0.1)
     assert slow[0] / slow[1] < 1
 
 
 def test_bf16_sends_half_and_what_is_typed_counts() -> None:
-    plain, lowered = (seconds(trained(bf16=lowered_too), Asked(1, 20.0)) for lowered_too in (False, True))
+    plain, lowered = (seconds(trained(bf16=lowered_too), CostOptions(1, 20.0)) for lowered_too in (False, True))
 
     assert lowered[1] < plain[1]
-    assert seconds(trained(), Asked(1, 20.0, sent=132.0)) == lowered
+    assert seconds(trained(), CostOptions(1, 20.0, sent=132.0)) == lowered
 
 
 @given(
@@ -158,15 +165,15 @@ def test_bf16_sends_half_and_what_is_typed_counts() -> None:
 def test_no_more_nodes_are_faster_than_by_their_number(
     speed: float, waited: float, ranks: int, weights: float, network: float, latency: float
 ) -> None:
-    asked = Asked(1, network, latency)
-    alone, *others = seconds(trained(speed, waited, ranks=ranks, weights=weights), asked)
+    options = CostOptions(1, network, latency)
+    alone, *others = seconds(trained(speed, waited, ranks=ranks, weights=weights), options)
 
     compute = alone * (1 - waited / 100)
     assert all(time >= compute / nodes * (1 - 1e-6) for time, nodes in zip(others, NODES[1:], strict=True))
 
 
 def test_the_table_says_what_is_measured_and_what_is_estimated() -> None:
-    text = write_costs(trained(), Asked(36, 119, 0.1))
+    text = write_costs(trained(), CostOptions(36, 119, 0.1))
 
     rows = [line.split() for line in text.splitlines() if re.match(r" +\d", line)]
     assert [row[0] for row in rows] == ["1", "2", "4", "8"]
@@ -178,9 +185,9 @@ def test_the_table_says_what_is_measured_and_what_is_estimated() -> None:
 def test_a_training_without_a_speed_is_refused(name: str, value: object) -> None:
     facts: dict[str, Any] = {name: value}
     with pytest.raises(Refusal):
-        measure_run(trained(**facts), Asked(1, 1))
+        measure_run(trained(**facts), CostOptions(1, 1))
     with pytest.raises(Refusal):
-        measure_run(Training("x", (), {}, {}, 0, 0), Asked(1, 1))
+        measure_run(Training("x", (), {}, {}, 0, 0), CostOptions(1, 1))
 
 
 def test_a_run_that_logged_nothing_has_the_speed_of_its_last_start() -> None:
@@ -188,7 +195,7 @@ def test_a_run_that_logged_nothing_has_the_speed_of_its_last_start() -> None:
         {**FACTS, "seconds": 1.0, "steps": 9},
         {**FACTS, "seconds": 10.0, "steps": 5, "waited": 2.0},
     )
-    run = measure_run(Training("x", starts, {}, {}, 14, 100), Asked(1, 1))
+    run = measure_run(Training("x", starts, {}, {}, 14, 100), CostOptions(1, 1))
 
     assert (run.step, run.waited, run.samples) == (2.0, 0.2, 3200)
 

@@ -126,11 +126,11 @@ class Tags(HTMLParser):
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.found: set[str] = set()
+        self.names: set[str] = set()
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.found.add(tag)
+        self.names.add(tag)
 
 
 def test_no_text_of_a_training_is_markup() -> None:
@@ -140,7 +140,7 @@ def test_no_text_of_a_training_is_markup() -> None:
 
     for many in ([hostile], [hostile, hostile]):
         page = write_page(many)
-        assert Tags(page).found == Tags(write_page([plain] * len(many))).found
+        assert Tags(page).names == Tags(write_page([plain] * len(many))).names
         assert "\x1b" not in page and "\u202e" not in page and "alert(1)" in page
 
 

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import ast
+import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multinode_image.errors import Refusal
 from multinode_image.machine.image import Stack
-from multinode_image.programs.smoke_checks import DEFAULTS
+from multinode_image.memory.estimate import read_workload
+from multinode_image.memory.model import Model
+from multinode_image.results.plan import plan_run
 from multinode_image.results.record import Record
 from multinode_image.tasks import aliases
 from multinode_image.tasks.aliases import ALIASES, OF_TRAINER, Alias, list_names, plain, split_flags, translate
-from multinode_image.tasks.arguments import ACCUMULATION, BATCH_SIZE, complete, find_argument
-from multinode_image.tasks.defaults import EVALUATES, is_senseless
-from multinode_image.tasks.table import ACCELERATE, TASKS, TRAINER
+from multinode_image.tasks.arguments import complete
+from multinode_image.tasks.command import TASK, Command
+from multinode_image.tasks.defaults import check_arguments, check_order, check_reporters
+from multinode_image.tasks.prefetch import list_wanted
+from multinode_image.tasks.table import ACCELERATE, TASKS, TRAINER, find_task
 from tests.support.harness import ROOT
+from tests.support.starts import make_facts
 from tests.support.trainer_fields import EVER, HISTORY
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "")
@@ -125,18 +133,28 @@ def test_every_line_we_produce_has_only_flags_of_its_release(release: tuple[int,
             assert names & EVER <= HISTORY[release], (task.name, line)
 
 
+def list_read() -> set[str]:
+    """List the flags of the Trainer that our sources name: whoever reads or sets one is among them."""
+    paths = [path for part in READERS for path in (ROOT / "multinode_image" / part).glob("*.py")]
+    nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_text())))
+    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)} & EVER
+
+
+READERS = ("memory", "programs", "results", "tasks")
+READ = list_read()
+
+
 def test_a_flag_that_we_read_or_set_has_a_name_in_every_release() -> None:
-    """What one release has and a later one has not is renamed by a row, for all who read or set it."""
-    flags = {BATCH_SIZE, ACCUMULATION, *EVALUATES, *(name for name, _ in DEFAULTS)} & EVER
-    since = {
-        flag: min(release for release, fields in HISTORY.items() if {*list_names(flag)} & fields) for flag in flags
-    }
+    """What one release has and a later one has not is a row, for all who read or set it."""
+    assert {"do_train", "output_dir", "report_to", "warmup_steps", "gradient_accumulation_steps"} <= READ
+    since = {flag: min(release for release, fields in HISTORY.items() if {*list_names(flag)} & fields) for flag in READ}
+    dropped = {row.old: row.until for row in OF_TRAINER}
 
     missing = {
         f"--{flag} in transformers {release}"
         for release, fields in HISTORY.items()
-        for flag in flags
-        if release >= since[flag] and not {*list_names(flag)} & fields
+        for flag in READ
+        if since[flag] <= release < dropped.get(flag, (99, 0)) and not {*list_names(flag)} & fields
     }
     assert not missing, "a row of tasks/aliases.py has what these flags are called there"
 
@@ -165,11 +183,60 @@ def test_all_names_of_a_flag_are_read_alike() -> None:
     assert list_names("seed") == ("seed",)
 
 
-def test_a_flag_that_is_renamed_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a release to come called --max_steps --max_train_steps: whoever reads it finds it by either name."""
-    row = Alias("max_steps", (5, 24), "max_train_steps", (5, 24))
+TO_COME = NEW._replace(transformers="90.0.0", site="/absent")
+NEWER = "new_"  # how the name of a flag begins in that release
+MODEL = Model(66_000_000, 4, 768, 3072, 6, 12, 30522, 512, False, "", 0.1)
+# What a start does depends on each of these flags.
+LINES = (
+    "qa",
+    "qa --do_eval False --max_steps 3 --optim sgd --bf16 --gradient_checkpointing --gradient_accumulation_steps 2",
+    "qa --output_dir /out --resume_from_checkpoint /c --push_to_hub --report_to none --seed 1 --use_cpu False",
+    "qa --do_predict --hub_token TOKEN --per_device_train_batch_size 3 --ddp_backend mpi --num_train_epochs 3",
+    "qa --do_train --train_file a.csv --model_revision v2 --cache_dir /c --version_2_with_negative",
+    "qa --train_sampling_strategy group_by_length --eval_strategy steps",
+    "qa --pad_to_max_length --max_seq_length 64",
+    "qa --output_dir=",
+    "glue --report_to absent",
+    "glue --task_name sst2",
+    "clm --config_name mine --train_file a.txt",
+    "clm --do_eval --validation_file a.txt --learning_rate 1",
+    "translation --target_lang de --dataset_config_name de-en",
+    "mae --train_dir photos",
+    "mim-no-trainer --with_tracking --report_to absent",
+    "generation --model_name_or_path gpt2",
+    "qa --warmup_steps 1 --save_strategy no --logging_strategy no --disable_tqdm True --dataloader_drop_last True "
+    "--dataloader_pin_memory False --ddp_find_unused_parameters False",
+)
+TYPED = {flag.name for line in LINES for flag in split_flags(line.split()) if flag.name}
+
+
+def describe(line: str) -> str:
+    """Describe all that is decided by the arguments of a task, or why it is refused."""
+    name, *words = line.split()
+    task, job = find_task(name), Command(TASK, name, words)
+    try:
+        program = complete(task, "x.py", words, TO_COME, many=True)
+        check_order(task, program.arguments, TO_COME)
+        check_reporters(task, program.arguments, TO_COME, {})
+        check_arguments(task, program.arguments)
+        program, run = plan_run(job, program, make_facts({}, TO_COME))
+    except Refusal as refusal:
+        return str(refusal)
+    known_by = sorted((name.replace(NEWER, ""), value) for name, value in (run.arguments if run else ()))
+    workload = read_workload(MODEL, program.arguments, several=True)
+    wanted = list_wanted(task, program.arguments, None, "", lambda _: False)
+    return repr((program.words, run and replace(run, arguments=()), known_by, workload, wanted))
+
+
+@pytest.mark.parametrize("flag", sorted((READ | TYPED) - {row.old for row in OF_TRAINER}))
+def test_a_flag_that_is_renamed_is_one_row(monkeypatch: pytest.MonkeyPatch, flag: str) -> None:
+    """As if a release to come called it otherwise: whoever reads it finds it by the new name."""
+    assert flag in TYPED or flag in TASKS["qa"].defaults, "a line with it, by which a start is another one"
+    before = [describe(line) for line in LINES]
+    row = Alias(flag, (90, 0), NEWER + flag, (90, 0))
     monkeypatch.setattr(aliases, "OF_TRAINER", (*aliases.OF_TRAINER, row))
-    for name in ("max_steps", "max_train_steps"):
-        assert Record("qa", ((name, "100"),)).filter.most == 100
-        assert is_senseless("num_train_epochs", {name: "3"}, TASKS["qa"])
-        assert find_argument({name: 3}, "max_steps") == 3
+    monkeypatch.setitem(ALIASES, TRAINER, (*ALIASES[TRAINER], row))
+
+    lines = [re.sub(rf"--(?={flag}\b)", rf"--{NEWER}", line) for line in LINES]
+    assert [describe(line).replace(NEWER, "") for line in lines] == before
+    assert Record("qa", ((f"{NEWER * (flag == 'max_steps')}max_steps", "100"),)).filter.most == 100

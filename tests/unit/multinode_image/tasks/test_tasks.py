@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from images.plan import catalog
 from multinode_image.errors import Refusal
 from multinode_image.machine.image import Stack
 from multinode_image.tasks.arguments import complete
@@ -20,7 +21,7 @@ from multinode_image.tasks.defaults import (
     list_tasks,
 )
 from multinode_image.tasks.prefetch import list_wanted, prepare_prefetch
-from multinode_image.tasks.table import find_task, place_script
+from multinode_image.tasks.table import TASKS, find_task, place_script
 from tests.support.harness import ROOT
 from tests.support.starts import GLOO, Container, make_facts
 
@@ -70,6 +71,15 @@ def test_every_script_of_the_examples_is_a_task(tmp_path: Path) -> None:
         assert read_command([name, "--seed", "1"], {}, lambda *_: None, str(tmp_path)) == (TASK, name, ["--seed", "1"])
     with pytest.raises(Refusal):
         read_command(["mim"], {}, lambda *_: None, str(tmp_path))
+
+
+def test_every_task_with_defaults_has_the_packages_of_its_script() -> None:
+    rows = [line.split() for line in (ROOT / "tests/data/scripts.txt").read_text().splitlines() if line[0] != "#"]
+    directories = {f"run_{name}.py": directory for directory, *names in rows for name in names}
+
+    assert {task.file for task in TASKS.values()} <= directories.keys(), "tests/data/scripts.txt lacks them"
+    needed = {directories[task.file] for task in TASKS.values()}
+    assert needed <= {*catalog.load().tasks} <= {*directories.values()}, "[tasks] of images/versions.toml"
 
 
 PADS = "tokens = tokenizer(text, truncation=True, padding='max_length')\n"

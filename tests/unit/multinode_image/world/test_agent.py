@@ -26,7 +26,7 @@ from tests.support.starts import NODE0, network
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
 RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
 ENDPOINT = {"PET_RDZV_ENDPOINT": "10.77.0.1:29400"}
-OWN, TAKEN = NODE0, 29501
+HERE, TAKEN = NODE0, 29501
 
 
 @pytest.fixture(autouse=True)
@@ -45,19 +45,19 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (AGENT._replace(job="qa-7"), {}, {"PET_RDZV_ID": "qa-7"}),
         (AGENT._replace(job="AWS=6fb5/c6\u0192"), {}, {"PET_RDZV_ID": "AWS-6fb5-c6-"}),
         (AGENT._replace(job="mine"), {"PET_RDZV_ID": "mine"}, {}),
-        (AGENT, ENDPOINT, {"PET_LOCAL_ADDR": OWN}),
-        (AGENT._replace(master="here"), ENDPOINT, {"PET_LOCAL_ADDR": OWN}),  # torchrun knows its own name
-        (AGENT._replace(master=OWN), ENDPOINT, {"PET_LOCAL_ADDR": OWN, "PET_RDZV_CONF": "is_host=true"}),
+        (AGENT, ENDPOINT, {"PET_LOCAL_ADDR": HERE}),
+        (AGENT._replace(master="here"), ENDPOINT, {"PET_LOCAL_ADDR": HERE}),  # torchrun knows its own name
+        (AGENT._replace(master=HERE), ENDPOINT, {"PET_LOCAL_ADDR": HERE, "PET_RDZV_CONF": "is_host=true"}),
         (
-            AGENT._replace(master=OWN),
+            AGENT._replace(master=HERE),
             {**ENDPOINT, "PET_RDZV_CONF": "read_timeout=90"},
-            {"PET_LOCAL_ADDR": OWN, "PET_RDZV_CONF": "read_timeout=90,is_host=true"},
+            {"PET_LOCAL_ADDR": HERE, "PET_RDZV_CONF": "read_timeout=90,is_host=true"},
         ),
-        (AGENT._replace(master=OWN, port=TAKEN), ENDPOINT, {"PET_LOCAL_ADDR": OWN}),
-        (AGENT._replace(master=OWN), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"}, {"PET_LOCAL_ADDR": OWN}),
-        (AGENT._replace(master=OWN), {**ENDPOINT, "PET_RDZV_BACKEND": "etcd-v2"}, {"PET_LOCAL_ADDR": OWN}),
-        (AGENT._replace(master="others"), ENDPOINT, {"PET_LOCAL_ADDR": OWN}),
-        (AGENT._replace(master="pod"), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"}, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master=HERE, port=TAKEN), ENDPOINT, {"PET_LOCAL_ADDR": HERE}),
+        (AGENT._replace(master=HERE), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"}, {"PET_LOCAL_ADDR": HERE}),
+        (AGENT._replace(master=HERE), {**ENDPOINT, "PET_RDZV_BACKEND": "etcd-v2"}, {"PET_LOCAL_ADDR": HERE}),
+        (AGENT._replace(master="others"), ENDPOINT, {"PET_LOCAL_ADDR": HERE}),
+        (AGENT._replace(master="pod"), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"}, {"PET_LOCAL_ADDR": HERE}),
         (AGENT._replace(master="pod"), {}, {}),  # rank 0 is host, whatever its name
         (AGENT._replace(master="pod"), ENDPOINT, None),
     ],
@@ -71,12 +71,12 @@ def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str]
     assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", EXIT_USER)
 
 
-@pytest.mark.parametrize(("master", "address"), [(OWN, OWN), ("localname", "localname"), ("there", OWN)])
+@pytest.mark.parametrize(("master", "address"), [(HERE, HERE), ("localname", "localname"), ("there", HERE)])
 def test_the_host_of_several_networks_is_known_by_the_name_of_the_endpoint(
     master: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torchrun, "has_several_networks", lambda: True)
-    monkeypatch.setattr(torchrun, "is_here", lambda host: host in (OWN, "localname"))
+    monkeypatch.setattr(torchrun, "is_here", lambda host: host in (HERE, "localname"))
     settings = set_meeting_variables(AGENT._replace(master=master), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"})
 
     assert {setting.name: setting.value for setting in settings} == {"PET_LOCAL_ADDR": address}

@@ -13,7 +13,7 @@ import pytest
 
 from multinode_image.hooks.ends import agents
 from multinode_image.hooks.ends.options import TORCHRUN, describe_master, tell
-from multinode_image.hooks.ends.ranks import Asked, Ranks
+from multinode_image.hooks.ends.ranks import Ranks, TorchrunConfig
 from multinode_image.settings import PLANNED, TRAINING
 
 
@@ -97,16 +97,16 @@ def test_a_typed_torchrun_is_asked_once_it_has_read_its_options(
     given = config()
     given.rdzv_configs, given.nproc_per_node, given.max_restarts = {"timeout": 900}, 8, 0
     options = {"PET_RDZV_ID": "mine", "PET_LOCAL_ADDR": "10.0.0.2", "PET_RDZV_CONF": "is_host=true"}
-    plans: list[Asked] = []
+    plans: list[TorchrunConfig] = []
 
-    def plan(asked: Asked, environ: Mapping[str, str]) -> Ranks:
-        plans.append(asked)
-        return Ranks({TRAINING: environ[TRAINING], "OMP_NUM_THREADS": "2"}, "/opt/multinode/rank", 2, options)
+    def plan(parsed: TorchrunConfig, environ: Mapping[str, str]) -> Ranks:
+        plans.append(parsed)
+        return Ranks({TRAINING: environ[TRAINING], "OMP_NUM_THREADS": "2"}, "/opt/multinode/rank", ["x.py"], 2, options)
 
     monkeypatch.setattr(agents, "plan_ranks", plan)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     monkeypatch.setitem(sys.modules, TORCHRUN, ModuleType(TORCHRUN))
-    module = SimpleNamespace(launch_agent=lambda config, program, words: (program, dict(os.environ)))
+    module = SimpleNamespace(launch_agent=lambda config, program, words: ([program, *words], dict(os.environ)))
     agents.watch_launch(module)
     with mock.patch.dict(os.environ, {TRAINING: training, "OMP_NUM_THREADS": "8", **more}, clear=True):
         started, environ = module.launch_agent(given, "python3", ["-u", "train.py"])
@@ -115,13 +115,13 @@ def test_a_typed_torchrun_is_asked_once_it_has_read_its_options(
     # The script that has called it goes on with its variables.
     assert after == {TRAINING: "on", "OMP_NUM_THREADS": "8", **more}
     if not asked:
-        assert (started, plans, given.nproc_per_node) == ("python3", [], 8)
+        assert (started, plans, given.nproc_per_node) == (["python3", "-u", "train.py"], [], 8)
         assert environ == {TRAINING: "on", "OMP_NUM_THREADS": "8"}
         return
     described = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8", "PET_RDZV_ID": "18233", "PET_RDZV_BACKEND": "c10d",
                  "PET_RDZV_ENDPOINT": "node_0:29400"}  # fmt: skip
-    assert plans == [Asked(described, "python3", ["-u", "train.py"])]
-    assert (started, environ) == ("/opt/multinode/rank", {TRAINING: "on", "OMP_NUM_THREADS": "2"})
+    assert plans == [TorchrunConfig(described, "python3", ["-u", "train.py"])]
+    assert (started, environ) == (["/opt/multinode/rank", "x.py"], {TRAINING: "on", "OMP_NUM_THREADS": "2"})
     assert (given.nproc_per_node, given.run_id, given.local_addr) == (2, "mine", "10.0.0.2")
     assert given.rdzv_configs == {"timeout": 900, "is_host": "true"}
 
@@ -163,7 +163,7 @@ def test_a_pod_of_an_indexed_job_has_its_number_where_none_is_typed(
     options = SimpleNamespace(master_addr="m", rdzv_endpoint="", node_rank=typed)
 
     described = describe_master(given, options, {"JOB_COMPLETION_INDEX": index})
-    tell(given, Ranks({}, "python3", 2, {}), described["PET_NODE_RANK"])
+    tell(given, Ranks({}, "python3", [], 2, {}), described["PET_NODE_RANK"])
 
     assert described == {"PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "7", "PET_NODE_RANK": node}
     assert given.rdzv_configs == {"rank": int(node)}

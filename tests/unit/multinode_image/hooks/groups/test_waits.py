@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -264,44 +263,19 @@ def test_an_ended_rank_says_so_where_the_store_outlives_it(job: Job | None, monk
     assert [sign.doing for sign in reader.read.values()] == [ENDED] * (job is not None)
 
 
-def group(rank_here: int, size: int, store: Any, *, formed: bool = True) -> Any:
-    """Return torch's module with a group of so many ranks."""
-    return SimpleNamespace(
-        is_initialized=lambda: formed, get_rank=lambda: rank_here, get_world_size=lambda: size,
-        _get_default_store=lambda: store,
-    )  # fmt: skip
-
-
-GROUP_STORE = SimpleNamespace(underlying_store=SimpleNamespace(host="pod0", port=41000))
 AGENT = Job(1, 4, "pod1", 29500, "2")
 
 
-@pytest.mark.parametrize(
-    ("job", "module", "found"),
-    [
-        (AGENT, None, AGENT),
-        (AGENT, group(0, 2, GROUP_STORE), AGENT),
-        (None, None, None),
-        (None, group(1, 2, GROUP_STORE, formed=False), None),
-        (None, group(1, 2, GROUP_STORE), Job(1, 2, "pod0", 41000, "3")),
-        (None, group(1, 2, object()), None),
-    ],
-)
-def test_ranks_are_found_by_the_store_of_their_agent_or_of_their_group(
-    job: Job | None, module: Any, found: Job | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("job", "asks"), [(AGENT, True), (None, False), (AGENT._replace(size=1), False)])
+def test_ranks_are_asked_by_the_store_of_their_job(
+    job: Job | None, asks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connected = list[object]()
-    monkeypatch.setattr(waits, "read_job", lambda _: job)
-    monkeypatch.setattr(waits, "connect", lambda *where: connected.append(where))
-    monkeypatch.setitem(sys.modules, "torch.distributed.distributed_c10d", module)
-    environ = {"TORCHELASTIC_RESTART_COUNT": "3"}
+    monkeypatch.setattr(waits, "find_job", lambda _: job)
+    monkeypatch.setattr(waits, "connect", lambda *where: where)
 
-    assert waits.find_job(environ) == found
-    ranks = waits.find_ranks(environ)
-    assert (ranks and (ranks.rank, ranks.size)) == (found and (found.rank, found.size))
-    assert connected == ([(found.host, found.port)] if found else [])
-    monkeypatch.setattr(waits, "find_job", lambda _: AGENT._replace(size=1))
-    assert waits.find_ranks(environ) is None
+    ranks = waits.find_ranks({})
+
+    assert (ranks and (ranks.store, ranks.rank, ranks.size)) == ((("pod1", 29500), 1, 4) if asks else None)
 
 
 def test_a_word_is_left_for_what_has_started_the_rank(tmp_path: Path) -> None:

@@ -1,25 +1,22 @@
-"""Which ranks a process is compared with, at which steps it is looked at, and how it ends; torch is made up."""
+"""How a process ends that was compared with others, and how long it waits for them."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from multinode_image.hooks.job import one_job, place
+from multinode_image.hooks.job import place
 from multinode_image.hooks.job.messenger import Message, Ring
 from multinode_image.hooks.job.one_job import MEMBER
-from multinode_image.hooks.model import one_model, optimizers
-from multinode_image.hooks.model.one_model import State, find_rings
+from multinode_image.hooks.model import one_model
+from multinode_image.hooks.model.one_model import State
 from multinode_image.hooks.model.proof import Look, Record
-from multinode_image.hooks.model.weights import DIFFERENT, EQUAL, Sample, unpack
-from multinode_image.settings import APART, SIZE
-from tests.support.torch_stand_ins import AGENT, PID, PLACE, RANK, New, Old, torch
+from multinode_image.hooks.model.weights import DIFFERENT, EQUAL
+from multinode_image.settings import APART
+from tests.support.job_environ import PID, PLACE, RANK
 
 
 @pytest.fixture(autouse=True)
@@ -27,43 +24,6 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Show no process."""
     monkeypatch.setattr(place, "PROC", tmp_path)
     return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("modules", "environ", "rings", "whole"),
-    [
-        pytest.param(torch(2), RANK, ["pod0:29500 multinode/0/2/group 1 of 2"], True, id="the group is the job"),
-        pytest.param(torch(2), PLACE, ["pod0:41000 multinode/0/2/group 1 of 2"], True, id="mpirun"),
-        pytest.param(torch(0), RANK, ["pod0:29500 multinode/0/2/job 1 of 2"], False, id="no group"),
-        pytest.param(torch(0), PLACE, [], False, id="mpirun without a group"),
-        pytest.param(torch(1), RANK, ["pod0:29500 multinode/0/2/0of1job 1 of 2"], False, id="a group of one"),
-        pytest.param(
-            torch(2),
-            {**RANK, "WORLD_SIZE": "4"},
-            ["pod0:41000 multinode/0/2/group 1 of 2", "pod0:29500 multinode/0/4/1of2job 1 of 4"],
-            False,
-            id="a group of each node",
-        ),
-        pytest.param(
-            torch(2),
-            {**RANK, "MULTINODE_TRAINING": "1"},
-            ["pod0:41000 multinode/0/2/group 1 of 2", "pod0:29500 multinode/0/2/1of2job 1 of 2"],
-            True,
-            id="a group that a rank has started",
-        ),
-        pytest.param(torch(2, store=object()), {**PLACE, "MASTER_ADDR": "a", "MASTER_PORT": "7"},
-                     ["a:7 multinode/0/2/group 1 of 2"], True, id="an older torch"),
-    ],
-)  # fmt: skip
-def test_who_is_compared(
-    modules: dict[str, Any], environ: dict[str, str], rings: list[str], whole: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(MEMBER, "")
-
-    compared, is_whole = find_rings(State(environ), modules, environ)
-
-    assert [f"{ring.host}:{ring.port} {ring.prefix} {ring.rank} of {ring.size}" for ring in compared] == rings
-    assert (is_whole, os.environ[MEMBER] == PID) == (whole, whole)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +41,7 @@ def test_who_is_not_followed(environ: dict[str, str], off: bool) -> None:
 
 
 class Sent:
-    """A messenger that keeps what it gets; answer: what others say to each message, None for one of other elements."""
+    """A messenger that keeps what it gets."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -89,150 +49,14 @@ class Sent:
     def send(self, message: Message) -> None:
         self.messages.append(message)
 
-    def answer(self, *changes: float | None) -> None:
-        for message in self.messages:
-            if message.deliver and message.text != b"1":
-                start, now = unpack(message.text)
-                others = [tuple(value * (change or 1) for value in now[change is None :]) for change in changes]
-                message.deliver([Sample(start[: len(other)], other).pack() for other in others])
-
-
-def set_world(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], modules: dict[str, Any]) -> None:
-    for name in (SIZE, APART, MEMBER, *AGENT, "RANK", "MULTINODE_TRAINING", *one_job.SIZES):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "modules", {**sys.modules, **modules})
-
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     """Begin as a new process, whose messages are kept."""
     monkeypatch.setattr(one_model, "KNOWN", [])
-    monkeypatch.setattr(one_job, "TOLD", [])
     kept = Sent()
     monkeypatch.setattr(one_model, "Messenger", lambda: kept)
     return kept
-
-
-@pytest.fixture(params=[New, Old])
-def optimizer(request: pytest.FixtureRequest, sent: Sent) -> Iterator[Any]:
-    """Make an optimizer, as torch has it in its releases, that is followed."""
-    module = request.param()
-    optimizers.watch_optimizers(module)
-    yield getattr(module, "Adam", module.Optimizer)()
-
-
-def step(optimizer: Any, steps: int) -> None:
-    for _ in range(steps):
-        assert optimizer.step() == 1
-
-
-def test_weights_are_looked_at_after_powers_of_two(optimizer: Any, sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_world(monkeypatch, RANK, torch(2))
-
-    step(optimizer, 20)
-
-    keys = [message.key for message in sent.messages]
-    assert [key.rpartition("/")[2] for key in keys] == ["1", "2", "4", "8", "16"]
-    assert len({key.rpartition("/")[0] for key in keys}) == 1
-    assert unpack(sent.messages[-1].text) == Sample((1.0,) * 16, (17.0,) * 16)
-
-
-@pytest.mark.parametrize(
-    ("modules", "changes", "ends"),
-    [
-        pytest.param(torch(2), (2,), True, id="different, and nothing exchanged"),
-        pytest.param(torch(2), (1,), False, id="equal"),
-        pytest.param(torch(3), (1, 2, 1), True, id="one of several is different"),
-        pytest.param(torch(3), (2, None), False, id="one of several is of another model"),
-        pytest.param(torch(0), (2,), True, id="no group"),
-        pytest.param(torch(2, None), (2,), False, id="nobody counts"),
-    ],
-)
-def test_a_process_that_trains_another_model_ends_at_step_64(
-    modules: dict[str, Any], changes: tuple[float | None, ...], ends: bool, optimizer: Any, sent: Sent,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    set_world(monkeypatch, RANK, modules)
-    step(optimizer, 64)
-    sent.answer(*changes)
-    step(optimizer, 1)
-    sent.answer(*changes)
-
-    if not ends:
-        step(optimizer, 100)
-        return
-    with pytest.raises(SystemExit) as ended:
-        optimizer.step()
-    assert ended.value.code == 2
-
-
-@pytest.mark.parametrize(("rank", "steps"), [("0", 1000), ("1", 64)])
-def test_where_nobody_can_be_asked_a_rank_without_a_group_ends_at_step_64(
-    rank: str, steps: int, optimizer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_world(monkeypatch, {**PLACE, "RANK": rank}, torch(0))
-    step(optimizer, steps)
-
-    if rank == "0":
-        fault = one_model.finish(sys.modules, os.environ)
-        assert fault is not None and "rank 0, in no process group" in fault.value
-        return
-    with pytest.raises(SystemExit):
-        optimizer.step()
-
-
-def test_a_training_before_a_group_of_all_is_not_judged(
-    optimizer: Any, sent: Sent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_world(monkeypatch, RANK, torch(0))
-    step(optimizer, 60)
-    sent.answer(2)
-    sent.messages.clear()
-    monkeypatch.setattr(sys, "modules", {**sys.modules, **torch(2)})
-
-    step(optimizer, 70)
-    sent.answer(1)
-
-    assert one_model.describe_training(2) == (
-        "2 ranks have trained the same model, each by itself: equal weights at step 64, and nothing was exchanged; "
-        "do all read the same data?"
-    )
-
-
-def test_optimizers_that_are_gone_do_not_count(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_world(monkeypatch, RANK, torch(2))
-    module = New()
-    optimizers.watch_optimizers(module)
-
-    kept = [module.Optimizer() for _ in range(3)]
-    for _ in range(2 * one_model.MOST):
-        kept[-1] = module.Optimizer()
-        step(kept[-1], 2)
-
-    assert len(sent.messages) == 2 * one_model.MOST
-
-
-def test_a_process_that_is_apart_on_purpose_is_not_followed(
-    optimizer: Any, sent: Sent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_world(monkeypatch, {**RANK, APART: "1"}, torch(0))
-
-    step(optimizer, 200)
-
-    assert not sent.messages
-
-
-def test_a_model_that_is_wrapped_is_remembered() -> None:
-    class Parallel:
-        def __init__(self, module: object) -> None:
-            self.module = module
-
-    one_model.watch_parallel(SimpleNamespace(DistributedDataParallel=Parallel))
-
-    wrapped = Parallel("model")
-    assert wrapped.module == "model" and wrapped in one_model.WRAPPED
 
 
 def test_the_ranks_of_a_ring() -> None:

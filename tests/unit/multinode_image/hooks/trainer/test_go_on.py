@@ -21,6 +21,7 @@ from multinode_image.hooks.trainer import directory
 from multinode_image.results import record
 from multinode_image.results.record import Run, begin, write_run
 from multinode_image.settings import BEGAN
+from tests.support.clocks import Clock
 
 NAME = "multinode_image.hooks.trainer.go_on"
 FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "config.json", "rng_state.pth")
@@ -334,13 +335,14 @@ def test_a_rank_waits_until_it_sees_a_whole_checkpoint(
             path.unlink()
     leave(tmp_path / "elsewhere/checkpoint-20", 20)
     best = hook.Offer(20, hook.digest_content(str(tmp_path / "elsewhere"), 20), [])
-    monkeypatch.setattr(hook.timeouts, "SEEN", 60.0 if comes else 0.02)
 
-    def wait(_: float) -> None:
-        if comes:
-            leave(tmp_path / "checkpoint-20", 20)
+    class Writer(Clock):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            if comes:
+                leave(tmp_path / "checkpoint-20", 20)
 
-    monkeypatch.setattr(hook.time, "sleep", wait)
+    monkeypatch.setattr(hook, "time", Writer())
     assert hook.sees(SimpleNamespace(output_dir=str(tmp_path), process_index=1, world_size=2), best) is comes
 
 
@@ -358,11 +360,10 @@ def test_a_rank_waits_for_its_own_random_state_and_does_without_it(
     (place / "_multinode.json").write_text(json.dumps({"ranks": ranks}))
     best = hook.Offer(20, hook.digest_content(str(tmp_path), 20), [])
     (place / wrote).write_text("of one node alone")
-    monkeypatch.setattr(hook.timeouts, "SEEN", 0.02)
-    monkeypatch.setattr(hook.time, "sleep", looks := mock.Mock())
+    monkeypatch.setattr(hook, "time", clock := Clock())
 
     assert hook.sees(SimpleNamespace(output_dir=str(tmp_path), process_index=1, world_size=2), best)
-    assert looks.called is waits
+    assert clock.now == pytest.approx(Clock.now + (timeouts.SEEN if waits else 0), abs=2 * hook.PAUSE)
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["at its own first checkpoint", "at once where the other has saved"])
