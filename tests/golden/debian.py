@@ -105,7 +105,7 @@ def packages_of(suite: str, platform: Platform) -> dict[str, bytes]:
     rows = suites.rows(suite, platform)
     heredocs = [f"etc/{name}" for name in ("hosts.allow", "hosts.deny", "hosts", "networks", "ca-certificates.conf")]
     script = "".join(f'cat > "$DPKG_ROOT/{path}" <<-EOF\n\t# {path}\n\tEOF\n' for path in heredocs)
-    made = {}
+    contents = {}
     for name in sorted({*(name for name, *_ in rows), "libc6", "tool"}):
         copied = [row[2] for row in rows if row[0] == name and row[1] in (effects.copy, effects.configuration)]
         files: Files = {**{f"./{path}": f"{path}\n".encode() for path in copied}, **files_of(name, platform)}
@@ -114,8 +114,8 @@ def packages_of(suite: str, platform: Platform) -> dict[str, bytes]:
             control = {"conffiles": "/etc/tool.conf\n", "prerm": "exit\n"}
         essential = {"Essential": "yes", "Multi_Arch": "same"} if name == "dash" else {"Provides": f"{name}-x (= 1)"}
         architecture = "all" if name == "tzdata" else platform.architecture
-        made[name] = package(name, layer(files), control, Architecture=architecture, **essential)
-    return made
+        contents[name] = package(name, layer(files), control, Architecture=architecture, **essential)
+    return contents
 
 
 def make(suite: str, platform: Platform, place: Path) -> PackageTree:

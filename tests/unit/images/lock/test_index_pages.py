@@ -279,15 +279,15 @@ def test_what_moves_with_transformers_has_a_day_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    ("files", "address"),
     [
         ([PageFile("a.whl", "other/a.whl", "1" * 64), PageFile("b.whl", "b.whl", "0" * 64)], "https://h/x/b.whl"),
         ([PageFile("a.whl", "a.whl", None)], "https://h/x/a.whl"),
         ([PageFile("a.whl", "/a.whl", "1" * 64), PageFile("b.whl", "b.whl", None)], None),
     ],
 )
-def test_a_file_is_known_by_its_sha256_or_without_one_by_its_name(files: list[PageFile], found: str | None) -> None:
-    assert Page("https://h/x/", tuple(files)).address(locks.artifact("a", "1", "a.whl", "0" * 64)) == found
+def test_a_file_is_known_by_its_sha256_or_without_one_by_its_name(files: list[PageFile], address: str | None) -> None:
+    assert Page("https://h/x/", tuple(files)).address(locks.artifact("a", "1", "a.whl", "0" * 64)) == address
 
 
 def test_a_page_that_comes_in_gzip_is_read() -> None:

@@ -193,8 +193,8 @@ def test_another_question_is_asked_and_the_same_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: dict[str, Any], sources: dict[str, Any],
     wheelhouse: str | None, asked: int,
 ) -> None:  # fmt: skip
-    questions, found = list[object](), Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources())
-    monkeypatch.setattr(uv, "ask_sources", lambda *question: questions.append(question) or found)  # type: ignore[func-returns-value]
+    questions, chosen = list[object](), Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources())
+    monkeypatch.setattr(uv, "ask_sources", lambda *question: questions.append(question) or chosen)  # type: ignore[func-returns-value]
     monkeypatch.setattr(resolve, "list_held_back", lambda *_: [])
     monkeypatch.chdir(tmp_path)
     Path("wheels").mkdir()
@@ -208,8 +208,8 @@ def test_another_question_is_asked_and_the_same_one_is_not(
 def test_other_files_in_a_directory_of_wheels_are_another_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    questions, found = list[object](), Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources())
-    monkeypatch.setattr(uv, "ask_sources", lambda *question: questions.append(question) or found)  # type: ignore[func-returns-value]
+    questions, chosen = list[object](), Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources())
+    monkeypatch.setattr(uv, "ask_sources", lambda *question: questions.append(question) or chosen)  # type: ignore[func-returns-value]
     wheels, counts = tmp_path / "wheels", list[int]()
     (wheels / "a-1-py3-none-any.whl").mkdir(parents=True)  # no file
     for name, content in (("read me", b""), ("b-1-py3-none-any.whl", b"1"), ("b-1-py3-none-any.whl", b"two")):
