@@ -22,6 +22,7 @@ MODULES = {
     "printed": "tests.golden.printed",
     "published": "tests.golden.published",
     "programs": "tests.golden.programs",
+    "options": "tests.golden.options",
     "debian": "tests.golden.debian",
     "bases": "tests.golden.base",
 }

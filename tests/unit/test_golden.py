@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import __main__ as golden
-from tests.golden import base, data, debian, explain, messages, plans, printed, programs, published, refusals
+from tests.golden import base, data, debian, explain, messages, options, plans, printed, programs, published, refusals
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,10 @@ def test_what_other_programs_are_given_is_what_it_was(name: str) -> None:
     different = data.difference("programs", name, programs.produce()[name])
 
     assert not different, f"{different}\n{data.REMEDY}"
+
+
+def test_the_options_of_both_command_lines_are_what_they_were() -> None:
+    assert options.produce() == data.recorded("options"), data.REMEDY
 
 
 def test_what_is_known_of_a_base_is_what_it_was() -> None:
