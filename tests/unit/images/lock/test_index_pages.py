@@ -301,3 +301,11 @@ def test_a_page_that_comes_in_gzip_is_read() -> None:
 @pytest.mark.parametrize("host", index_pages.STORES)
 def test_a_store_of_pages_answers_without_a_page_of_its_own(host: str) -> None:
     assert index_pages.has_root(f"https://{host}/whl/cpu", Sources())
+
+
+def test_a_page_on_disk_that_names_no_files_is_none_of_an_index(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/index.html").write_text("<p>a page of somebody's")
+
+    with pytest.raises(WorldFault, match="does not answer as a package index"):
+        index_pages.read_page(str(tmp_path), "a", Sources())
