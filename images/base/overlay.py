@@ -48,7 +48,8 @@ class OverlayTree:
 
     def add(self, tar: Tar, keep: Keep) -> None:
         """Add a layer above those that are there: first all that it hides of them, then what it has, in its order."""
-        hidden, ahead = list[tuple[str, str]](), list[tuple[str, Node]]()
+        hidden: list[tuple[str, str]] = []
+        ahead: list[tuple[str, Node]] = []
         for info in tar:
             path = below_root(info.name)
             above, name = posixpath.split(path)

@@ -342,7 +342,8 @@ def _read_referrers(registry: Registry, digest: str) -> list[dict[str, Any]] | N
 
     Raises WorldFault for a list without an end, UserFault or WorldFault where whoever asks may not read it.
     """
-    path, entries = f"referrers/{digest}", list[dict[str, Any]]()
+    entries: list[dict[str, Any]] = []
+    path = f"referrers/{digest}"
     for _ in range(MOST_PAGES):
         answer = registry.ask("GET", path, refusals=() if entries else NO_INTERFACE)
         if not answer.ok or answer.media_type != INDEXES[0]:

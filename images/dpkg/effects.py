@@ -33,7 +33,8 @@ def install_certificates(tree: PackageTree, base: str, names: Sequence[str]) -> 
 
     Raises LookupError or ValueError for what is no certificate.
     """
-    links, bundle = dict[str, tuple[str, bytes]](), b""
+    links: dict[str, tuple[str, bytes]] = {}
+    bundle = b""
     for name in names:
         data = tree.entries[f"{base}/{name}"].data
         bundle += data if data.endswith(b"\n") else data + b"\n"
@@ -169,7 +170,8 @@ def _generator(tree: PackageTree, platform: Platform) -> bytes:
 def _rendered(libraries: list[Library], generator: bytes, platform: Platform) -> bytes:
     rows = sorted(libraries, key=lambda row: _order(row[0]), reverse=True)
     start = HEAD.size + ROW.size * len(rows)
-    texts, places, last = bytearray(), dict[str, int](), ""
+    places: dict[str, int] = {}
+    texts, last = bytearray(), ""
     # A text that another one ends in is not written again.
     for text in sorted({text for row in libraries for text in row}, key=lambda text: text[::-1], reverse=True):
         if not last.endswith(text):

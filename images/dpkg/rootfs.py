@@ -108,7 +108,9 @@ def make_tree(recipe: Debian, debs: Sequence[Path], platform: Platform) -> Packa
 
     Raises WorldFault for what no image can have, and for a script that is not known.
     """
-    tree, packages, listed = PackageTree(), dict[str, Package](), dict[str, list[str]]()
+    tree = PackageTree()
+    packages: dict[str, Package] = {}
+    listed: dict[str, list[str]] = {}
     paths = sorted(debs, key=lambda path: path.name)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for at in range(0, len(paths), AHEAD):

@@ -84,7 +84,7 @@ def _whole(text: str) -> int:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    parsed = dict[str, Any]()
+    parsed: dict[str, Any] = {}
     for key, value in pairs:
         if key in parsed:
             raise ValueError(f"{key[:80]!r} is there twice")
@@ -153,7 +153,7 @@ def list_elements(text: str, wanted: Collection[str]) -> Iterator[tuple[str, dic
 
 def _read_attributes(text: str, at: int, wanted: Collection[str]) -> tuple[dict[str, str], int]:
     """Return the attributes of a tag, and the place behind it: behind the end of the text where it has no end."""
-    attributes = dict[str, str]()
+    attributes: dict[str, str] = {}
     while True:
         at = _pass(BETWEEN, text, at)
         if at >= len(text):

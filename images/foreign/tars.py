@@ -73,7 +73,8 @@ class Tar:
 
     def _next(self) -> tarfile.TarInfo | None:
         """Read the next entry, and first the headers that say more of it; the later one of two counts, as for Go."""
-        records, size = dict[str, str](), 0
+        records: dict[str, str] = {}
+        size = 0
         while header := self._header():
             info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
             is_extended = info.type in LONG or info.type in RECORDS

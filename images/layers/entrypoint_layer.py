@@ -46,7 +46,8 @@ def format_constraints(lock: Lock, requires: Mapping[str, Sequence[str]]) -> str
 
 def _closure(requires: Mapping[str, Sequence[str]], lock: Lock) -> set[str]:
     """Return ROOTS, and all that they require in this image, and that in turn."""
-    closure, ahead = set[tuple[str, str]](), [(name, "") for name in ROOTS]
+    closure: set[tuple[str, str]] = set()
+    ahead = [(name, "") for name in ROOTS]
     while ahead:
         project, extra = ahead.pop()
         if (project, extra) not in closure:
@@ -118,7 +119,7 @@ def read_entrypoint(site: Site) -> dict[str, bytes]:
 
 def _read_below(directory: Path, place: str, is_ours: Callable[[str], object]) -> dict[str, bytes]:
     """Read the files below a directory whose paths are such as ours: editors and systems leave others beside them."""
-    paths = {path.relative_to(directory).as_posix(): path for path in sorted(directory.rglob("*"))}
+    paths = {path.relative_to(directory).as_posix(): path for path in directory.rglob("*")}
     return {place + p: path.read_bytes() for p, path in paths.items() if is_ours(p) and path.is_file()}
 
 

@@ -113,10 +113,9 @@ class Destination(WheelDestination):
 
     def _is_taken(self, scheme: str, path: str, stream: object, mode: int) -> bool:
         """Return whether a file that nothing imports has the place of another wheel's."""
-        if scheme not in MODULES or "/" in path or IMPORTED.search(path):
-            return False
+        may_be = scheme in MODULES and "/" not in path and not IMPORTED.search(path)
         digest = self._stated_digest(stream) or "not known"
-        return self._layer.has_other(self._place(scheme, path), digest, mode)
+        return may_be and self._layer.has_other(self._place(scheme, path), digest, mode)
 
     def _stated_digest(self, stream: object) -> str | None:
         """Return the sha256 that RECORD has of a file of the wheel; None where it has another hash."""

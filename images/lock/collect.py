@@ -149,9 +149,13 @@ def _take(directory: Path, lost: Sequence[str], lock: Lock, context: Context) ->
 
 def is_at_hand(file: Artifact, lock: Lock, sources: Sources) -> bool:
     """Return whether a file has an address of an index that is asked here, too: a mirror has it at another one."""
-    usual = (None, None, None) if sources.no_index else (TORCH_INDEX, lock.bindings_index, lock.find_links)
-    asked = {*index_pages.list_addresses(sources), *(place.rstrip("/") for place in usual if place)}
+    asked = {*index_pages.list_addresses(sources), *(place.rstrip("/") for place in _usual(lock, sources) if place)}
     return bool(file.url) and sources.is_secure(file.url) and {*lock.indexes} <= asked
+
+
+def _usual(lock: Lock, sources: Sources) -> tuple[str | None, ...]:
+    """Return the indexes and the page of links that files of a lock come from wherever it was made."""
+    return () if sources.no_index else (TORCH_INDEX, lock.bindings_index, lock.find_links)
 
 
 def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:
@@ -160,7 +164,8 @@ def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) 
     Raises WorldFault with the files that no source has any more, where they usually come from, and which source failed.
     """
     check_addresses("the lock's index", filter(None, (lock.bindings_index, lock.find_links)))  # whoever wrote it
-    sources, faults = resolve.with_wheelhouse(context), dict[str, Fault]()
+    faults: dict[str, Fault] = {}
+    sources = resolve.with_wheelhouse(context)
     sources.refuse_insecure()
     places = _places(lock, sources, context.store)
 
@@ -185,7 +190,7 @@ def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) 
 
 def _places(lock: Lock, sources: Sources, store: Store) -> dict[str, Callable[[Artifact], str | None]]:
     """Return the sources of files of a lock, in order of preference, each with a function that returns an address."""
-    usual = (None, None, None) if sources.no_index else (TORCH_INDEX, lock.bindings_index, lock.find_links)
+    usual = _usual(lock, sources)
     indexes = (*index_pages.list_indexes(sources), *filter(None, usual[:2]))
     links = (*sources.links, *filter(None, usual[2:]))
 

@@ -56,7 +56,7 @@ def format_lock(lock: Lock, *, with_origin: bool = False) -> str:
 
 def lock_fields(lock: Lock, *, with_origin: bool = False) -> dict[str, Any]:
     """Return what `format_lock` writes, as TOML has it."""
-    table = _kebab(replace(lock, artifacts=()))
+    table = _kebab(lock)
     del table["artifacts"], table["platform"]
     if not with_origin:
         del table["undated"], table["indexes"]

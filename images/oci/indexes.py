@@ -156,7 +156,7 @@ def _list_images(read: ReadManifest, raw: Mapping[str, Any], name: str) -> list[
     """
     free = {str(known): known for known in PLATFORMS}
     odd = [*(raw.keys() - {"schemaVersion", "mediaType", "manifests"})]
-    images = list[tuple[Platform | None, Manifest]]()
+    images: list[tuple[Platform | None, Manifest]] = []
     for entry in list_of(raw, "manifests", name):
         platform, digest = free.pop("/".join(_system(entry, name)), None), parse_descriptor(entry, name).digest
         data = _read_checked(read, digest, name) if platform else b""

@@ -132,7 +132,8 @@ def parse_document(data: bytes, name: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise WorldFault("a manifest is not a JSON object", name, DAMAGED)
     kinds = MANIFESTS if "manifests" not in raw else INDEXES
-    if raw.get("mediaType", kinds[0]) not in kinds or {"manifests", "layers"} <= raw.keys():
+    is_other = "mediaType" in raw and raw["mediaType"] not in kinds
+    if is_other or {"manifests", "layers"} <= raw.keys():
         raise WorldFault(
             "a manifest is of two kinds", f"{name} (mediaType {str(raw.get('mediaType'))[:80]!r})", DAMAGED
         )

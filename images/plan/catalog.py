@@ -268,7 +268,7 @@ def _on(machine: Machine, row: Torch) -> Torch:
     if for_gpu:
         notes.append(f"PyPI's wheels of torch {row.version} for it are for CUDA: those for the CPU are at {CPU_INDEX}")
     changed: dict[str, Any] = dict.fromkeys(OF_INTEL)
-    changed |= {"backend": "gloo", "ccl_python": (), "mpich": machine.mpich, "cpu_suffix": for_gpu}
+    changed |= {"backend": "gloo", "mpich": machine.mpich, "cpu_suffix": for_gpu}
     return row.model_copy(update={**changed, "notes": tuple(notes), "source": machine.source})
 
 

@@ -110,7 +110,7 @@ def eras(catalog: Catalog) -> list[dict[str, Any]]:
         members = list(run)
         releases = [str(row.version) for row in members if row.yanked is None]
         yanked = {str(row.version): row.yanked for row in members if row.yanked is not None}
-        ranges.append(members[0].model_dump(mode="json", include=OF_ERA) | {"releases": releases, "yanked": yanked})
+        ranges.append(members[0].model_dump(include=OF_ERA) | {"releases": releases, "yanked": yanked})
     return ranges
 
 

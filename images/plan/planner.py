@@ -80,10 +80,10 @@ def _require_day(text: str | None, today: datetime.date) -> None:
         return
     try:
         day = datetime.date.fromisoformat(text)
-    except ValueError:
-        day = None
-    if day is None or str(day) != text:  # newer releases of Python read more forms than this one
-        raise UserFault("that is not a date", repr(text), "--as-of YYYY-MM-DD")
+        if str(day) != text:  # newer releases of Python read more forms than this one
+            raise ValueError(text)
+    except ValueError as error:
+        raise UserFault("that is not a date", repr(text), "--as-of YYYY-MM-DD") from error
     if day > today:
         fact = "--as-of is a day in the future"
         remedy = f"--as-of {today - datetime.timedelta(days=1)}"

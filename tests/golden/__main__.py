@@ -21,6 +21,10 @@ MODULES = {
     "manifests": "tests.golden.manifests",
     "printed": "tests.golden.printed",
     "published": "tests.golden.published",
+    "programs": "tests.golden.programs",
+    "options": "tests.golden.options",
+    "debian": "tests.golden.debian",
+    "bases": "tests.golden.base",
 }
 
 

@@ -6,6 +6,10 @@ additions is not in the golden data.
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
+from tests.golden.data import as_json
+from tests.support.base_facts import facts_of
 from tests.support.stand_in import LIBRARY, Directory, Files, Image
 
 SITE = "usr/local/lib/python3.11/dist-packages"
@@ -54,9 +58,11 @@ PACKAGES: Files = {
     f"{SITE}/accelerate/only_old.py": b"",
     f"{SITE}/accelerate/__pycache__/only_old.cpython-311.pyc": b"bytecode",
     "usr/local/bin/accelerate-old": b"#!/usr/bin/python3\n",
+    **{f"usr/local/{name}/old": b"" for name in ("etc", "lib64", "sbin", "share")},  # these stay, though empty
     f"{SITE}/accelerate-0.20.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: accelerate\nVersion: 0.20.0\n",
     f"{SITE}/accelerate-0.20.0.dist-info/RECORD": (
         b"accelerate/__init__.py,,\naccelerate/only_old.py,,\n../../../bin/accelerate-old,,\n"
+        b"../../../etc/old,,\n../../../lib64/old,,\n../../../sbin/old,,\n../../../share/old,,\n"
         b"accelerate-0.20.0.dist-info/METADATA,,\naccelerate-0.20.0.dist-info/RECORD,,\n"
     ),
     f"{SITE}/psutil/__init__.py": b"__version__ = '7.0.0'\n",
@@ -65,4 +71,14 @@ PACKAGES: Files = {
 }
 # Not compressed: what gzip makes of them differs between releases of zlib, and a label has the digest of the manifest.
 PLAIN = Image([SYSTEM], "none")
-WITH_PACKAGES = Image([SYSTEM, PACKAGES], "none")
+# What its containers start from: variables that images keep, join with their own, replace, and leave out.
+SETTINGS = {"Env": ["KEPT=a=b", "LANG=C", "LD_LIBRARY_PATH=/opt/lib", "PATH=/opt/bin:/usr/bin", "PYTHONPATH=/opt"]}
+HISTORY = [{"created_by": "a system"}, {"created_by": "a label", "empty_layer": True}, {"created_by": "packages"}]
+WITH_VARIABLES = Image([SYSTEM], "none", config=SETTINGS)
+WITH_PACKAGES = Image([SYSTEM, PACKAGES], "none", config=SETTINGS, history=HISTORY)
+
+
+def produce() -> dict[str, str]:
+    """Return what is known of the base with packages, and so decides what goes on it."""
+    system = {path: content for path, content in SYSTEM.items() if path != "usr/sbin/sshd"}
+    return {"facts.json": as_json(asdict(facts_of({**system, "usr/local/sbin/sshd": b"#!"}, PACKAGES)))}

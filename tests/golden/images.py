@@ -2,8 +2,9 @@
 
 Every layer but the highest, which holds the program itself, is there with its diff_id, and with its entries, so that a
 difference can be found. Of the highest there are the entries, and the texts that are made for it, but neither sources
-nor the lock and the SBOM. What every image has of variables and labels is in the data of one. In place of the number
-of the user that an image starts with stands a word: the number is promised in docs/reference.md.
+nor the SBOM; of the lock all but its tools, whose releases change. What every image has of variables and labels, and of
+packages in its lock, is in the data of one. In place of the number of the user that an image starts with stands a word:
+the number is promised in docs/reference.md.
 
 Not covered: Debian's own base (its packages change), what is added to a base that lacks something (it comes out of
 Debian's packages), and the content of bytecode, which differs between releases of Python (building.PROGRAMS says
@@ -20,6 +21,7 @@ from images.layers.entrypoint_layer import GID, UID
 from tests.golden import base, entries, wheels
 from tests.golden.building import Debian, built
 from tests.golden.data import as_json
+from tests.support import locks
 from tests.support.stand_in import Layout
 
 HOME = "opt/multinode"
@@ -28,6 +30,8 @@ WHOLE = "newest"  # the image with all variables and labels
 TEXTS = ("etc/passwd", f"{HOME}/constraints.txt", f"{HOME}/stack.json")
 # Not in the list of the highest layer: sources, bytecode and the lock.
 LEFT_OUT = (".py", ".pyc", "/lock.json", "/pylock.toml")
+# Lines of what is said that change with the sources.
+OF_BYTES = ("multinode ", "total ", "id ", "digest ", "seconds ")
 
 IMAGES = {
     "newest": Debian(
@@ -43,7 +47,7 @@ IMAGES = {
         "--torch 2.13.0 --transformers 4.57.6 --examples none --as-of 2026-11-01 --no-trim",
     ),
     "ccl": Debian(
-        base.PLAIN, wheels.of_ccl,
+        base.WITH_VARIABLES, wheels.of_ccl,
         "--torch 2.4.0 --transformers 4.46.0 --examples none --tasks text-generation --wheelhouse wheels",
     ),
 }  # fmt: skip
@@ -57,9 +61,20 @@ def described(recipe: Debian) -> str:
     to_layout = dataclasses.replace(recipe, typed=f"{recipe.typed} --output layout/")
     with built(to_layout) as (said, place):
         assert said.code == 0, said.err
-        return as_json(_image(Layout(place / "layout"), whole=recipe is IMAGES[WHOLE])).replace(
-            f"{UID}:{GID}", "UID:GID"
-        )
+        whole = recipe is IMAGES[WHOLE]
+        lock = locks.path_beside(place / "layout").read_text()
+        described = {
+            "said": [line for line in said.err.splitlines() if not line.startswith(OF_BYTES)],
+            **_image(Layout(place / "layout"), whole=whole), "lock": _lock(lock, whole=whole),
+        }  # fmt: skip
+        return as_json(described).replace(f"{UID}:{GID}", "UID:GID")
+
+
+def _lock(text: str, *, whole: bool) -> list[str]:
+    """Return the lines of a lock, or of its last table."""
+    packages, start, table = text.partition("[tool.multinode]\n")
+    table, _, _ = table.partition("[tool.multinode.tools]\n")
+    return (packages * whole + start + table).splitlines()
 
 
 def _image(layout: Layout, *, whole: bool) -> dict[str, Any]:
@@ -71,9 +86,11 @@ def _image(layout: Layout, *, whole: bool) -> dict[str, Any]:
         settings = {**settings, "Env": [line for line in settings["Env"] if line not in usual]}
         del settings["Labels"]
     *lower, highest = [entries.read(path) for path in layout.layers]
-    *names, top = [row["created_by"] for row in config["history"]]
+    *names, top = [row["created_by"] for row in config["history"] if not row.get("empty_layer")]
     return {
-        "created": config["created"],
+        **{name: config[name] for name in ("architecture", "os", "created")},
+        "history": [{**row, "created_by": row["created_by"].partition(":")[0]} for row in config["history"][:3]],
+        "types": [row["mediaType"] for row in layout.manifest["layers"][:3]],
         "config": settings,
         "layers": [
             {"name": name, "diff_id": diff_id, "entries": [entry.line for entry in layer]}

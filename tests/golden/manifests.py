@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from manifests.kinds import KINDS
 from manifests.options import JOBS, has_option
+from tests.golden.data import as_json
 from tests.support.manifests import write
 
 USER = ("--uid", "123456")  # in all of them: the usual one is in docs/reference.md
@@ -48,6 +49,8 @@ FORMS = {
     "pytorchjob": ("pytorchjob",),
     "pytorchjob, all": whole("pytorchjob", "--elastic", "2:5", *RESTARTS),
     "pytorchjob, fixed": ("pytorchjob", *EVERYTHING, *JOB, "--elastic", "off", *RANKS, *TASK),
+    "pytorchjob-fixed, all": ("pytorchjob", *USER, "--workers", "3", "--elastic", "off", *RANKS),
+    "pytorchjob, waits": ("pytorchjob", "--workers", "4", "--elastic", "2:6"),
     "pytorchjob, one": ("pytorchjob", "--workers", "1", "--elastic", "off"),
     "script, all": ("pytorchjob", *USER, "--volume", "corpus:/corpus", "train.py", "--data", "/corpus"),
     "trainjob": ("trainjob",),
@@ -62,6 +65,7 @@ FORMS = {
     "prefetch": ("prefetch",),
     "prefetch, all": ("prefetch", *EVERYTHING, *PODS, *list_ends("prefetch"), "--queue", "q", *SIZES, "qa"),
     "pvc": ("pvc",),
+    "pvc-usual, all": ("pvc",),
     "pvc, all": ("pvc", "--namespace", "a", "--size", "1Ti", "--storage-class", "nfs"),
 }
 
@@ -71,9 +75,11 @@ WHOLE = "job"
 
 
 def produce() -> dict[str, str]:
-    """Make the text of each kind with all options of its own: name of the file -> text."""
+    """Make the text of each kind with all options of its own, and the notes of all forms: name of the file -> text."""
     forms = {name.removesuffix(", all"): words for name, words in FORMS.items() if name.endswith(", all")}
-    return {f"{name}.yaml": write(*(words if name == WHOLE else shorten(words))).out for name, words in forms.items()}
+    texts = {f"{name}.yaml": write(*(words if name == WHOLE else shorten(words))).out for name, words in forms.items()}
+    notes = {name: write(*words).err.splitlines() for name, words in FORMS.items()}
+    return {**texts, "notes.json": as_json(notes)}
 
 
 def shorten(words: tuple[str, ...]) -> list[str]:

@@ -44,6 +44,7 @@ INTEL_MPI = {
 OPENMP = {
     "intel_openmp-2026.0.0.data/data/lib/libiomp5.so": b"a library of OpenMP",
     "intel_openmp-2026.0.0.data/data/lib/libomptarget.so": b"left out",
+    "intel_openmp-2026.0.0.data/headers/omp.h": b"/* a header */\n",
 }
 NUMPY = {
     "numpy/__init__.py": b"__version__ = '2.3.0'\n",

@@ -1,15 +1,13 @@
-"""The layers of four images, and what is said of builds that cannot be, are what they were.
+"""The layers of four images that uv has chosen the files for, one of them with bytecode, are what they were.
 
-tests/golden says how they are made and renewed.
+tests/golden says how they are made and renewed; tests/unit/images/test_whole_builds.py makes them without uv.
 """
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.golden import data, images, refusals, refused_builds
+from tests.golden import data, images
 
 
 @pytest.mark.parametrize("name", images.IMAGES)
@@ -18,21 +16,3 @@ def test_an_image_is_what_it_was(name: str) -> None:
 
     different = data.difference("images", f"{name}.json", described)
     assert not different, f"{different}\n{data.REMEDY}"
-
-
-@pytest.mark.parametrize(
-    ("group", "name"), [(group, name) for group, rows in refused_builds.GROUPS.items() for name in rows]
-)
-def test_a_refused_build_says_what_it_said(group: str, name: str) -> None:
-    known = json.loads(data.recorded("refusals")[f"{group}.json"])
-
-    assert refused_builds.refused(refused_builds.GROUPS[group][name]) == known[name], data.REMEDY
-
-
-def test_no_golden_data_are_left_over() -> None:
-    groups = {**refusals.REFUSALS, **refused_builds.GROUPS}
-
-    assert data.recorded("images").keys() == {f"{name}.json" for name in images.IMAGES}
-    assert data.recorded("refusals").keys() == {f"{name}.json" for name in groups}
-    for group, rows in refused_builds.GROUPS.items():
-        assert json.loads(data.recorded("refusals")[f"{group}.json"]).keys() == rows.keys()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import __main__ as golden
-from tests.golden import data, explain, messages, plans, printed, published, refusals
+from tests.golden import base, data, debian, explain, messages, options, plans, printed, programs, published, refusals
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,28 @@ def test_a_refusal_says_what_it_said(group: str, typed: str) -> None:
 def test_what_is_published_beside_an_image_is_what_it_was(name: str) -> None:
     """Its digest is attached to every image: `verify` refuses those of before, as soon as it changes."""
     different = data.difference("published", name, published.produce()[name])
+
+    assert not different, f"{different}\n{data.REMEDY}"
+
+
+@pytest.mark.parametrize("name", ["podman.json", "uv.json"])
+def test_what_other_programs_are_given_is_what_it_was(name: str) -> None:
+    different = data.difference("programs", name, programs.produce()[name])
+
+    assert not different, f"{different}\n{data.REMEDY}"
+
+
+def test_the_options_of_both_command_lines_are_what_they_were() -> None:
+    assert options.produce() == data.recorded("options"), data.REMEDY
+
+
+def test_what_is_known_of_a_base_is_what_it_was() -> None:
+    assert base.produce() == data.recorded("bases"), data.REMEDY
+
+
+@pytest.mark.parametrize("suite", debian.SYSTEMS)
+def test_a_root_file_system_is_what_it_was(suite: str) -> None:
+    different = data.difference("debian", f"{suite}.json", debian.produce(suite)[f"{suite}.json"])
 
     assert not different, f"{different}\n{data.REMEDY}"
 

@@ -204,3 +204,12 @@ def test_a_package_that_only_one_step_needs_is_named_when_it_is_missing(
 
     assert run(["build"]) == 1
     assert "a Python package is missing: pydantic\n  try: pip install -e ." in capsys.readouterr().err
+
+
+def test_a_file_or_a_pipe_gets_long_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of eighty letters addresses would be broken."""
+    world = cli.World({}, datetime.date(2026, 11, 20), lambda: 0)
+
+    assert cli.main(["list"], world) == 0
+
+    assert 80 < max(map(len, capsys.readouterr().out.splitlines())) <= cli.WIDE

@@ -390,3 +390,14 @@ def test_an_image_is_verified_by_its_lock_and_by_what_is_attached(
     assert (fields["same"], fields["where"]) == (difference is None, "podman")
     assert fields["attached"] == ({"sbom": "sha256:1", "provenance": None} if is_compared else {})
     assert ("the image is not what the lock says" in said.err) is bool(difference)
+
+
+@pytest.mark.parametrize(("command", "code"), [("sbom", 0), ("provenance", 2), ("verify", 2)])
+def test_bytes_that_are_no_text_end_in_no_traceback(
+    world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, code: int
+) -> None:
+    odd = saved(tmp_path / "image.tar", b"\xff{}", **{LOCK: b"\xff"})
+
+    assert cli.main([command, odd], world) == code
+    said = capsys.readouterr()
+    assert said.out == "\ufffd{}" if code == 0 else "that is not a lock of multinode" in said.err

@@ -241,3 +241,18 @@ def test_a_trusted_host_is_shown_as_it_is_typed(tmp_path: Path, host: str) -> No
         sources(tmp_path, PIP_TRUSTED_HOST=host)
 
     assert caught.value.remedy == "HOST or HOST:PORT"
+
+
+def test_every_setting_of_pip_is_taken() -> None:
+    values = {
+        "index-url": " https://a/simple ", "extra-index-url": "https://b/simple\nhttps://c/simple", "no-index": "off",
+        "find-links": "~/wheels https://page/x", "cert": "~/ca.pem", "client-cert": " /me.pem", "proxy": " http://p:1 ",
+        "trusted-host": "a b:8443",
+    }  # fmt: skip
+
+    assert pip_config.make_sources(values, Path("/home/me")) == Sources(
+        index="https://a/simple", extra=("https://b/simple", "https://c/simple"), no_index=False,
+        links=("/home/me/wheels", "https://page/x"), certificate="/home/me/ca.pem", client_certificate="/me.pem",
+        proxy="http://p:1", trusted=("a", "b:8443"),
+    )  # fmt: skip
+    assert pip_config.make_sources({}, Path("/home/me")) == Sources()

@@ -25,6 +25,7 @@ from images.lock import resolve
 from images.lock.lock import EXAMPLES, Examples, Lock, UserPackages
 from images.lock.resolve import Resolved
 from images.oci import reference
+from images.pip_config import Sources
 from images.pipeline import Locked
 from images.plan import catalog, planner
 from images.plan.plan import Request
@@ -339,3 +340,22 @@ def test_a_base_that_was_made_beside_is_made_again_where_the_store_lost_it(
             Locked(locks.lock(), making), pipeline.LockFiles((), None, None), context(tmp_path)
         )
         assert result is (again if count else first) and len(asked) == count
+
+
+@pytest.mark.parametrize(
+    ("pip", "place", "named"),
+    [(Sources(), None, "v5.23.0"), (None, "mine", "mine"), (None, None, None)],
+)
+def test_examples_come_from_the_release_unless_the_user_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taught: Lock, pip: Sources | None, place: str | None,
+    named: str | None,
+) -> None:  # fmt: skip
+    asked = list[str]()
+    assert taught.examples
+    digest = taught.examples.sha256
+    monkeypatch.setattr(examples, "fetch_examples", lambda _, place, *__: asked.append(place) or (digest, tmp_path))  # type: ignore[func-returns-value]
+
+    taken = pipeline._locked_examples(taught, context(tmp_path, pip=pip, examples=place))
+
+    assert taken == ((digest, tmp_path) if named else None)
+    assert [named in one for one in asked if named] == [True] * bool(named)

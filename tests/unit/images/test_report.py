@@ -11,6 +11,8 @@ from rich.console import Console
 
 from images import report
 from images.check import provenance, verify
+from images.oci.image import Image, published_digest, write_config
+from images.oci.layer import Layer, Written
 from images.platforms import AMD64, ARM64, Platform
 from images.store.store import Store
 from tests.support.finished_images import SMALL, finished
@@ -27,13 +29,48 @@ def test_a_name_is_printed_as_it_is(tmp_path: Path, archive: str) -> None:
     assert f"archive        {archive}\n" in out.getvalue()
 
 
-@pytest.mark.parametrize("engine", ["docker", "podman", None])
-def test_json_says_where_the_image_went(tmp_path: Path, engine: str | None) -> None:
-    fields = report.outcome_fields(
-        report.Outcome((finished(Store(tmp_path), SMALL),), "a.tar", engine, ("host/a:1",), 1.0)
-    )
+LAYERS = (
+    Layer("torch", Written("a" * 64, "1" * 64, 149_960_000, 1_000_000_000), reused=True),
+    Layer("multinode", Written("b" * 64, "2" * 64, 1_200_000, 1_250_000), reused=False),
+)
+PART = """\
+torch            150.0 MB  reused
+multinode          1.2 MB  new
+total            151.2 MB  (1001.2 MB unpacked)
+id             {0.id}
+digest         {0.digest}
+"""
+ROWS = [{"name": "torch", "digest": f"sha256:{'1' * 64}", "size": 149_960_000, "reused": True},
+        {"name": "multinode", "digest": f"sha256:{'2' * 64}", "size": 1_200_000, "reused": False}]  # fmt: skip
 
-    assert (fields["archive"], fields["loaded"], fields["pushed"]) == ("a.tar", engine, ["host/a:1"])
+
+def of(platform: Platform) -> Image:
+    return Image(("a:1", "h/b:2"), write_config(LAYERS, platform, {}, "2024-01-01T00:00:00Z"), b"{}", LAYERS)
+
+
+@pytest.mark.parametrize(("archive", "engine", "pushed"), [("a" * 99, "docker", ("h/b:2",)), (None, None, ())])
+@pytest.mark.parametrize("platforms", [(AMD64,), (AMD64, ARM64)])
+def test_an_outcome_is_printed_and_is_in_json(
+    platforms: tuple[Platform, ...], archive: str | None, engine: str | None, pushed: tuple[str, ...]
+) -> None:
+    images, out, several = tuple(map(of, platforms)), StringIO(), len(platforms) > 1
+    outcome = report.Outcome(images, archive, engine, pushed, 12.3456)
+
+    report.show_outcome(outcome, Console(file=out, width=60, force_terminal=True))
+
+    parts = [f"platform       {one.platform}\n" * several + PART.format(one) for one in images]
+    ends = {"index": published_digest(images) if several else "", "archive": archive}
+    index, kept = (f"{name:<14} {value}\n" if value else "" for name, value in ends.items())
+    went = "loaded         into docker\npushed         h/b:2\n" if engine else ""
+    tags = "tag            a:1\ntag            h/b:2\n"
+    assert out.getvalue() == "".join([*parts, index, tags, kept, went, "seconds        12.3\n"])
+    fields = [{"id": one.id, "digest": one.digest, "layers": ROWS, "size": 151_160_000, "unpacked": 1_001_250_000}
+              for one in images]  # fmt: skip
+    whole = {"platforms": dict(zip(map(str, platforms), fields, strict=True))} if several else fields[0]
+    assert report.outcome_fields(outcome) == {
+        "image": "a:1", "tags": ["a:1", "h/b:2"], **whole, "digest": published_digest(images), "archive": archive,
+        "loaded": engine, "pushed": [*pushed], "seconds": 12.346,
+    }  # fmt: skip
 
 
 def verdict(platform: Platform, difference: verify.Difference | None, store: Store) -> report.Verdict:

@@ -24,6 +24,7 @@ pytorchjob | --elastic off --workers 20 --name 1QA           | at most 53 | --na
 pytorchjob | --elastic 2:10 --name 1QA                       | at most 54 | --name qa
 pytorchjob | --elastic 2:101 --name 1QA                      | at most 52 | --name qa
 pytorchjob | --name a.b                                      | a.b | --name a-b
+pytorchjob | --name 1.                                       | at most 54 | --name transformers
 mpijob     | --workers 10 --name 1QA                         | at most 54 | --name qa
 mpijob     | --workers 11 --name 1QA                         | at most 53 | --name qa
 trainjob   | --workers 10 --name 1QA                         | at most 48 | --name qa
@@ -53,6 +54,7 @@ pytorchjob | --elastic 5:8                                   | not between the f
 pytorchjob | --elastic 4                                     | --elastic: takes a number | --help
 trainjob   | --ttl 60                                        | unrecognized arguments: --ttl | --help
 trainjob   | --deadline 0                                    | at least 1 | --help
+job        | --elastic 2:4                                   | unrecognized arguments | --help
 pytorchjob | --worker 2                                      | unrecognized arguments | --help
 pytorchjob | -- --workers 2                                  | comes after the task | --help shows
 pytorchjob | qaa                                             | neither a task for text nor a program | qa or a script
@@ -406,3 +408,25 @@ def test_a_manifest_that_cannot_be_written_is_said_and_its_rest_is_discarded(mon
 
     assert cli.main(["pytorchjob", *SIZES, "--image", IMAGE, "smoke"], out, err) == 1
     assert muted == [(out, 7)] and "the manifest cannot be written: No space left on device" in err.getvalue()
+
+
+ODD = {
+    "--workers": "0", "--nproc": "0", "--cpu": "0", "--memory": "1x", "--shm": "x",
+    "--pvc": "A_b", "--mount": "data", "--volume": "x", "--disk": "x", "--queue": "A_b", "--label": "x",
+    "--annotation": "x", "--env-secret": "x", "--env-from": "A_b", "--uid": "0", "--elastic": "x",
+    "--max-restarts": "-1", "--script": "/nowhere", "--patch": "/nowhere", "--deadline": "0", "--ttl": "-1",
+    "--service-account": "A_b", "--pull-secret": "A_b", "--priority-class": "A_b",
+    "--node-selector": "x", "--node-affinity": "x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ODD)
+def test_a_value_that_an_option_does_not_take_is_refused_with_its_name(option: str) -> None:
+    printed = write("pytorchjob", option, ODD[option])
+
+    assert printed.code == 2 and option in printed.err, printed
+
+
+@pytest.mark.parametrize("words", ["--workers 1", "--nproc 1", "--cpu 1", "--uid 1", "--max-restarts 0", "--ttl 0"])
+def test_the_least_number_that_an_option_takes_is_taken(words: str) -> None:
+    assert write("pytorchjob", *words.split()).code == 0

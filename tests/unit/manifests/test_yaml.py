@@ -152,6 +152,12 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
         {"mounts": [{"name": "v", "mountPath": "/b", "readOnly": True}]},
         {"mounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b", "readOnly": True}]},
     ),
+    (
+        {"a": [{"name": "v", "mountPath": "/a"}]},
+        {"a": [{"name": "v", "b": 1}]},
+        {"a": [{"name": "v", "mountPath": "/a", "b": 1}]},
+    ),
+    ({"a": [{"name": "v"}]}, {"a": 5}, {"a": 5}),
 ]
 
 
@@ -218,6 +224,7 @@ def test_a_script_of_this_machine_runs_in_all_pods(tmp_path: Path, kind: str, ty
     assert arguments == {" ".join(["/workspace/job/train.py", *typed[1:]])}
     for pod in list_pods(printed.manifest):
         assert {"name": "scripts", "configMap": {"name": "mine-scripts", "defaultMode": 0o555}} in pod["volumes"]
+        assert {"name": "scripts", "mountPath": "/workspace/job"} in pod["containers"][0]["volumeMounts"]
 
 
 @pytest.mark.parametrize(

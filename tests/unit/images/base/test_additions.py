@@ -127,6 +127,9 @@ def test_links_lead_to_what_the_base_has_elsewhere_and_replace_nothing() -> None
         f"{LIBRARY}/libtcmalloc.so.4": "/usr/lib/libtcmalloc.so.4",
         "usr/local/bin/python": "/usr/bin/python3.10",
     }
+    without = facts_of({path: content for path, content in SYSTEM.items() if path != "usr/bin/python3"})
+    links = additions.choose_links(without, "usr/bin/python3.10")
+    assert {links[f"usr/local/bin/{name}"] for name in ("python", "python3")} == {"/usr/bin/python3.10"}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from images.deliver import engine
 from images.host.errors import UserFault, WorldFault
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
+from images.oci.manifest import digest_of
 from images.store.blobs import sha256
 from images.store.store import Store
 from tests.support.hostile import END, entry
@@ -115,7 +116,7 @@ def test_a_file_is_that_of_the_highest_layer(tmp_path: Path, layers: list[bytes]
     for number, data in enumerate(layers):
         paths.append(tmp_path / str(number))
         paths[-1].write_bytes(data + END)
-    inside = verify.Inside("a:1", b"", b"", tuple(paths))
+    inside = Inside("a:1", b"", b"", tuple(paths))
 
     if text is None:
         with pytest.raises(UserFault, match=f"not made here: a:1 .no /{LOCK}"):
@@ -338,3 +339,9 @@ def test_a_layer_that_other_readers_read_in_another_way_differs(tmp_path: Path, 
         assert fault.fact == "a layer is not a tar"
     else:
         assert difference is not None and (difference.part, difference.path) == ("layer part", "")
+
+
+def test_the_indexes_of_an_image_are_those_that_lead_to_it() -> None:
+    inside = verify.Inside("a:1", b"{}", b"{}", (), digests=("sha256:0", digest_of(b"{}"), "sha256:1"))
+
+    assert inside.indexes == ["sha256:0", "sha256:1"]

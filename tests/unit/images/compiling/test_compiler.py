@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -205,3 +206,28 @@ def test_nothing_is_compiled_for_an_image_without_bytecode_or_where_nothing_may_
     context = replace(machine(tmp_path, native=None), compiles=compiles)
 
     assert compiler.choose_compiler(locks.lock(bytecode=wanted), context) is None
+
+
+@pytest.mark.parametrize(("code", "failure"), [(0, None), (1, "said why")])
+def test_debians_python_reads_its_standard_input_and_is_removed_where_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, failure: str | None
+) -> None:
+    root, (given, out), context = tmp_path / "root", (tmp_path / "given", tmp_path / "out"), machine(tmp_path)
+    root.mkdir()
+    given.write_bytes(b"given")
+    monkeypatch.setattr(compiler, "choose_interpreter", lambda *_: PYTHON)
+    monkeypatch.setattr(compiler, "unpack", lambda *_: root)
+
+    def run(
+        command: Sequence[str], env: object, _: str, feed: IO[bytes], *, out: IO[bytes], cwd: Path
+    ) -> process.Result:
+        assert [*command[-3:]] == ["-c", "program", ""] and command[-4] == str(root / PYTHON.path)
+        assert (env, cwd, feed.read(), out.write(b"out")) == ({"PYTHONHASHSEED": "0"}, root, b"given", 3)
+        return process.Result(code, "", "said why")
+
+    monkeypatch.setattr(process, "run", run)
+    python = compiler.unpack_debian(locks.lock(bytecode=True), context)
+
+    assert python.run(["-c", "program"], given, out) == failure
+    assert out.read_bytes() == b"out" and root.is_dir() is (code == 0)
+    assert (python.site.python, python.identity) == (locks.lock().python, PYTHON.identity)

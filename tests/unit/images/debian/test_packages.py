@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from images.debian import archive, packages
 from images.debian.archive import Paragraph
-from images.debian.packages import Universe, Unsolvable, closure
+from images.debian.packages import Question, Universe, Unsolvable, closure
+from images.platforms import AMD64, ARM64
+from images.store.store import Store
+from tests.support import locks
 
 
 def rows(*said: str, suite: str = "bookworm") -> list[Paragraph]:
@@ -57,3 +61,23 @@ def test_what_no_system_is_without_is_in_every_base() -> None:
     updates = rows("d 1; Essential: yes", suite="bookworm-updates")
 
     assert Universe([*release, *updates]).essential("bookworm") == ["a", "b"]
+
+
+def test_questions_that_differ_have_different_answers() -> None:
+    one = Question("bookworm", AMD64, ("a",))
+    others = [one._replace(suite="trixie"), one._replace(platform=ARM64), one._replace(names=("b",))]
+
+    assert len({str(asked.inputs) for asked in (one, *others, one._replace(alone=True))}) == 5
+
+
+@pytest.mark.parametrize(("environ", "asked"), [({}, True), ({archive.VARIABLE: "file:///mirror"}, False)])
+def test_where_a_mirror_is_named_no_other_place_is_asked(
+    store: Store, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], asked: bool
+) -> None:
+    places = list[object]()
+    monkeypatch.setattr(packages, "_indexes", lambda *_: [])
+    monkeypatch.setattr(archive, "places", lambda *given: places.append(given) or {})  # type: ignore[func-returns-value]
+
+    packages.download_packages("bookworm", [locks.TINI], AMD64, locks.context(store, None, environ))
+
+    assert bool(places) is asked

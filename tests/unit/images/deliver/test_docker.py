@@ -20,6 +20,7 @@ from unittest import mock
 
 import pytest
 from docker.errors import DockerException, ImageNotFound
+from docker.types import LogConfig
 
 from images.deliver import docker
 from images.deliver.docker import Docker
@@ -263,3 +264,33 @@ def test_who_may_not_use_the_socket_is_told_which_group_may(monkeypatch: pytest.
     with pytest.raises(WorldFault) as caught:
         docker.connect_docker({"DOCKER_HOST": f"unix://{docker.SOCKET}"}, 5)
     assert docker.SOCKET in caught.value.value and "join the group docker" in caught.value.remedy
+
+
+def test_a_container_reads_a_file_has_no_rights_and_no_network_and_is_removed(store: Store, tmp_path: Path) -> None:
+    container, image = mock.Mock(), image_of(store, "a:1", layers=[])
+    container.attach.return_value = iter([(b"out", None), (None, b"first\nna\xefve\n")])
+    container.wait.return_value = {"StatusCode": 7}
+    client = mock.Mock(**{"images.get.side_effect": DockerException, "containers.create.return_value": container})
+    (tmp_path / "given").write_bytes(b"given")
+
+    failure = Docker(client).run(image, ["python3", "-c", "x"], tmp_path / "given", tmp_path / "out")
+
+    assert (failure, (tmp_path / "out").read_bytes()) == ("na\ufffdve", b"out")
+    [created] = client.containers.create.call_args_list
+    assert created == mock.call(
+        "a:1", ["-c", "x", "/given"], entrypoint="python3", network_mode="none", auto_remove=True, cap_drop=["ALL"],
+        security_opt=["no-new-privileges"], log_config=LogConfig(type="none"),
+    )  # fmt: skip
+    place, archive = container.put_archive.call_args.args
+    with tarfile.open(fileobj=io.BytesIO(b"".join(archive))) as tar:
+        assert (place, tar.getnames()) == ("/", ["given"])
+    assert container.attach.call_args == mock.call(stdout=True, stderr=True, stream=True, demux=True)
+    assert container.remove.call_args == mock.call(force=True)
+
+
+@pytest.mark.parametrize("error", [DockerException("refused"), OSError("refused")])
+def test_a_container_that_does_not_start_is_said(store: Store, error: Exception) -> None:
+    client = mock.Mock(**{"images.get.side_effect": DockerException, "containers.create.side_effect": error})
+
+    with pytest.raises(WorldFault, match="could not start the image: refused"):
+        Docker(client).run(image_of(store, "a:1", layers=[]), ["true"])

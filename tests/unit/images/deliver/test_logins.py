@@ -107,13 +107,13 @@ def of_helper(
     monkeypatch: pytest.MonkeyPatch,
     config: object,
     host: str = "host:1",
-    path: str | None = "/x",
+    place: str | None = "/x",
     **more: str,
 ) -> Entry | None:
     monkeypatch.setattr(logins, "Store", Helper)
-    monkeypatch.setattr(shutil, "which", lambda name, **_: path)
+    monkeypatch.setattr(shutil, "which", lambda name, path: place if path == "/programs" else None)
     (tmp_path / "config.json").write_text(json.dumps(config))
-    return logins.of_helper(host, {"DOCKER_CONFIG": str(tmp_path), **more})
+    return logins.of_helper(host, {"DOCKER_CONFIG": str(tmp_path), "PATH": "/programs", **more})
 
 
 def encoded(text: str) -> str:
@@ -154,6 +154,6 @@ def test_a_helper_that_does_not_answer_is_named_and_its_words_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str | None, fact: str
 ) -> None:
     with pytest.raises(WorldFault, match=rf"a credential helper (is )?{fact}") as caught:
-        of_helper(tmp_path, monkeypatch, {"credsStore": name}, path=path)
+        of_helper(tmp_path, monkeypatch, {"credsStore": name}, place=path)
 
     assert caught.value.value == f"docker-credential-{name}" and caught.value.__suppress_context__ | (fact == "missing")

@@ -480,3 +480,33 @@ def test_a_netrc_is_not_read(store: Store, tmp_path: Path, monkeypatch: pytest.M
     with answered(lambda _: Reply(200, b"{}")) as asked, Registry(PLACE, access(store)) as registry:
         registry.ask("GET", "manifests/1")
     assert "Authorization" not in asked[0].headers
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("docker.io", "https://registry-1.docker.io"), ("host", "https://host"), (HOST, f"http://{HOST}")],
+)
+def test_a_registry_is_asked_at_its_address_for_what_is_read_and_written(store: Store, host: str, address: str) -> None:
+    with answered(lambda _: Reply(200)) as asked, Registry(Remote(host, "a/b", "1"), access(store)) as registry:
+        registry.ask("GET", "manifests/1")
+        registry.ask("PUT", "manifests/1", registry_of.Body("text/x", b"text"))
+
+    assert [(one.method, one.target, one.body) for one in asked] == [
+        ("GET", f"{address}/v2/a/b/manifests/1", b""), ("PUT", f"{address}/v2/a/b/manifests/1", b"text"),
+    ]  # fmt: skip
+    assert {one.headers["Accept"] for one in asked} == {f"{INDEX}, {MANIFESTS[0]}"}
+    assert [one.headers.get("Content-Type") for one in asked] == [None, "text/x"]
+
+
+def test_a_document_is_a_layout_of_its_own(tmp_path: Path, image: bytes) -> None:
+    document = dataclasses.replace(documents(image)[0], annotations=(("a", "1"),))
+    document.write_layout(tmp_path / "layout")
+
+    parts = {digest_of(data).removeprefix("sha256:"): data for data in (b"{}", document.data, document.manifest)}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "layout").rglob("*") if path.is_file()} == {
+        **parts, "oci-layout": indexes.LAYOUT, "index.json": indexes.write_list([document.entry]),
+    }  # fmt: skip
+    manifest = json.loads(document.manifest)
+    assert manifest["annotations"] == document.entry["annotations"] == {"a": "1"}
+    assert manifest["layers"][0]["annotations"] == {"org.opencontainers.image.title": document.filename}
+    assert manifest["subject"]["digest"] == digest_of(image)

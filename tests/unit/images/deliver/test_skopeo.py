@@ -297,8 +297,9 @@ def test_an_older_skopeo_is_refused(skopeo: Skopeo, version: str, is_enough: boo
     if is_enough:
         require_skopeo({}, "host/a")
         return
-    with pytest.raises(WorldFault, match="too old"):
+    with pytest.raises(WorldFault, match="too old") as caught:
         require_skopeo({}, "host/a")
+    assert caught.value.value == (version or "no version")
 
 
 def test_a_skopeo_that_is_not_there_is_named_with_what_it_is_for(

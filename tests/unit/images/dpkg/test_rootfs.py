@@ -24,6 +24,7 @@ from images.host.errors import WorldFault
 from images.oci import compression
 from images.oci.layer_writer import EPOCH
 from images.platforms import AMD64, ARM64, Platform
+from tests.golden.debian import CERTIFICATE, PROFILE
 from tests.support.hostile import END, entry
 from tests.support.packages import package
 from tests.support.stand_in import Directory, Files, layer
@@ -86,6 +87,12 @@ def test_nothing_runs_as_another_user(mode: int, kept: int, tmp_path: Path) -> N
 def test_one_of_two_packages_has_a_path(name: str, files: Files, said: str, tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match=said):
         tree_of(package("one", layer({"./usr/bin/a": b"one"})), package(name, layer(files)), place=tmp_path)
+
+
+def test_of_two_entries_of_one_package_the_last_is_there(tmp_path: Path) -> None:
+    tree = tree_of(package("one", entry(b"./usr/a", b"1") + entry(b"./usr/a", b"2") + END), place=tmp_path)
+
+    assert tree.text("usr/a") == "2"
 
 
 @pytest.mark.parametrize("owner", [Directory(uid=1), Directory(gid=100)])
@@ -319,12 +326,6 @@ def test_links_that_form_a_circle_are_said() -> None:
     assert tree.real("bin/../x") == "usr/bin/../x"
 
 
-PROFILE = "".join(
-    f"{kind}-Type: Primary\n{kind}-Initial:\n\t[success=end default=ignore]\tpam_unix.so nullok\n"
-    for kind in ("Auth", "Account", "Password")
-) + "Session-Type: Additional\nSession-Initial:\n\trequired\tpam_unix.so\n"  # fmt: skip
-
-
 def pam(profile: bytes, more: str = "mkhomedir") -> PackageTree:
     """Write what Debian's own profile and another one make."""
     tree, unpacked = unpack(
@@ -351,23 +352,6 @@ def test_pam_has_the_profile_that_is_on() -> None:
     assert tree.text("var/lib/pam/auth") == "Module: unix\n[success=end default=ignore]\tpam_unix.so nullok\n"
     with pytest.raises(ValueError, match="capability, "):
         pam(PROFILE.encode(), more="capability")
-
-
-# Made by openssl, as is the hash: the subject has capitals, an umlaut, and blanks in front and after another.
-CERTIFICATE = """\
------BEGIN CERTIFICATE-----
-MIIBxTCCAWugAwIBAgIUC9SfOS3B8gBnSJ6PJtdicbmqks8wCgYIKoZIzj0EAwIw
-ODELMAkGA1UEBhMCREUxGjAYBgNVBAoMESAgR3LDtsOfZSAgT2YgIEEgMQ0wCwYD
-VQQDDARSb290MB4XDTI2MTEyNTE5NTUxMVoXDTI2MTEyNjE5NTUxMVowODELMAkG
-A1UEBhMCREUxGjAYBgNVBAoMESAgR3LDtsOfZSAgT2YgIEEgMQ0wCwYDVQQDDARS
-b290MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEGSDsNNOBKyyVmWn0Yz/Usc1
-NoybOOdfKKcHkSnrpSn2AoTdjclV2kH4JBmvK1h9CaQ0cd2WO4VG/t3Vk4Pw/KNT
-MFEwHQYDVR0OBBYEFNholaV7HGE11KcL72m3Kj+/mq6HMB8GA1UdIwQYMBaAFNho
-laV7HGE11KcL72m3Kj+/mq6HMA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwID
-SAAwRQIhAMM5PTO0e7yeg4UFxV+RuSYUmwLHaFrusbIXSQoK5sk3AiBcb2M/bHyP
-fbJ1xmDfGnVeOKKi0SBmt+9e3t82/JUAAA==
------END CERTIFICATE-----
-"""
 
 
 def test_a_certificate_is_found_by_its_subject() -> None:

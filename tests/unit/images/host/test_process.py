@@ -6,8 +6,11 @@ import os
 import signal
 import subprocess
 import threading
+from collections.abc import Sequence
 from contextvars import copy_context
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +24,7 @@ from images.host.process import ENDS, Idle, Result, end_as_interrupted, uninterr
     [
         (Result(2, "", "error: a\n"), "error: a"),
         (Result(2, "", "\n"), "exit code 2"),
+        (Result(0, "", ""), "exit code 0"),
         (Result(-9, "", ""), "ended by signal 9"),
         (Result(-9, "", "warning: a\n"), "warning: a\nended by signal 9"),
     ],
@@ -227,3 +231,44 @@ def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, f
 def test_a_text_is_the_input_of_a_program() -> None:
     with process.nameless("a text") as file:
         assert file.read() == b"a text"
+
+
+@dataclass
+class Quick:
+    """A process that ends at once, and remembers how it was started."""
+
+    options: dict[str, Any]
+    returncode: int = 3
+    pid: int = 0
+
+    def __enter__(self) -> Quick:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def communicate(self, timeout: float) -> tuple[bytes | None, bytes]:
+        self.options["timeout"] = timeout
+        return (b"out\xff" if self.options["stdout"] == subprocess.PIPE else None), b"err\xff"
+
+
+def test_a_program_is_started_with_its_words_its_variables_and_its_streams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = list[dict[str, Any]]()
+
+    def start(command: Sequence[str], **options: Any) -> Quick:
+        started.append({"command": command, **options})
+        return Quick(started[-1])
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    words, environ = ["a", "b"], {"A": "1"}
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "out").open("rb") as feed:
+        results = [process.run(words, environ, "r"), process.run(words, environ, "r", feed, out=out, cwd=tmp_path)]
+        answered = process.answer(words, environ, "r", 7)
+
+    usual = {"command": words, "env": environ, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    plain = {**usual, "stdout": subprocess.PIPE, "cwd": None, "timeout": process.TICK}
+    asked = {**usual, "stdout": subprocess.PIPE, "start_new_session": True, "timeout": 7}
+    assert started == [plain, {**plain, "stdin": feed, "stdout": out, "cwd": tmp_path}, asked]
+    assert [*results, answered] == [Result(3, text, "err\ufffd") for text in ("out\ufffd", "", "out\ufffd")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -288,3 +289,36 @@ def test_the_newest_is_what_lines_and_the_day_allow(
 
 def test_what_moves_with_transformers_has_a_day_of_its_own() -> None:
     assert [index_pages.day_of(name, PLAN) for name in ("hf_xet", "peft")] == [PLAN.family_as_of, PLAN.as_of]
+
+
+@pytest.mark.parametrize(
+    ("files", "address"),
+    [
+        ([PageFile("a.whl", "other/a.whl", "1" * 64), PageFile("b.whl", "b.whl", "0" * 64)], "https://h/x/b.whl"),
+        ([PageFile("a.whl", "a.whl", None)], "https://h/x/a.whl"),
+        ([PageFile("a.whl", "/a.whl", "1" * 64), PageFile("b.whl", "b.whl", None)], None),
+    ],
+)
+def test_a_file_is_known_by_its_sha256_or_without_one_by_its_name(files: list[PageFile], address: str | None) -> None:
+    assert Page("https://h/x/", tuple(files)).address(locks.artifact("a", "1", "a.whl", "0" * 64)) == address
+
+
+def test_a_page_that_comes_in_gzip_is_read() -> None:
+    page, head = gzip.compress(b"<a href=a-1.tar.gz>"), {"Content-Type": "text/html", "Content-Encoding": "gzip"}
+    with answered(lambda _: Reply(200, page, head)):
+        read = index_pages.read_page("https://zipped.example/simple", "a", Sources())
+
+    assert read and [file.name for file in read.files] == ["a-1.tar.gz"]
+
+
+@pytest.mark.parametrize("host", index_pages.STORES)
+def test_a_store_of_pages_answers_without_a_page_of_its_own(host: str) -> None:
+    assert index_pages.has_root(f"https://{host}/whl/cpu", Sources())
+
+
+def test_a_page_on_disk_that_names_no_files_is_none_of_an_index(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/index.html").write_text("<p>a page of somebody's")
+
+    with pytest.raises(WorldFault, match="does not answer as a package index"):
+        index_pages.read_page(str(tmp_path), "a", Sources())

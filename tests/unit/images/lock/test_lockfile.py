@@ -370,3 +370,24 @@ def test_many_keys_in_a_row_take_no_memory(part: str, line: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
+
+
+LEAVE, INSTALL, AGAIN = "leave those options out", "pip install -e .", "or make a new lock: build.py lock"
+
+
+@pytest.mark.parametrize(
+    ("asked", "tools", "steps"),
+    [
+        (Request(torch="2.12.0"), None, [LEAVE, AGAIN]),
+        (NOTHING, {}, [INSTALL, AGAIN]),
+        (Request(torch="2.12.0"), {}, [LEAVE, INSTALL, AGAIN]),
+    ],
+)
+def test_what_helps_where_a_lock_does_not_fit_is_said(lock: Lock, asked: Request, tools: Any, steps: list[str]) -> None:
+    raw = tomllib.loads(lockfile.format_lock(lock))
+    raw["tool"]["multinode"]["tools"] = raw["tool"]["multinode"]["tools"] if tools is None else tools
+
+    with pytest.raises(UserFault, match="does not fit") as caught:
+        lockfile.read_lock(tomli_w.dumps(raw), "x", asked)
+
+    assert [step.partition(" (")[0] for step in caught.value.remedy.split(", ")] == steps

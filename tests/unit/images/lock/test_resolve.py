@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.pylock import Pylock
@@ -171,6 +172,54 @@ def test_another_release_of_uv_is_asked_again(tmp_path: Path, monkeypatch: pytes
     assert releases == ["0.13.0", "0.13.1"]
 
 
+OTHER_PLANS: list[dict[str, Any]] = [
+    {"platform": ARM64}, {"requirements": (*PLAN.requirements, "six")}, {"python": "3.12"}, {"glibc": "2.41"},
+    {"as_of": datetime.date(2026, 1, 1)}, {"family_as_of": datetime.date(2026, 1, 1)}, {"bindings_index": "https://x"},
+    {"find_links": "https://x"}, {"bindings": "2.4.0"}, {"cpu_suffix": not PLAN.cpu_suffix},
+    {"user_packages": ("six",)}, {"source_only": PLAN.source_only[:1]},
+]  # fmt: skip
+OTHER_SOURCES: list[dict[str, Any]] = [{}, {"index": "https://x"}, {"extra": ("https://x",)}, {"no_index": True}]
+
+
+@pytest.mark.parametrize(
+    ("plan", "sources", "wheelhouse", "asked"),
+    [
+        *((changes, {}, None, 2) for changes in OTHER_PLANS),
+        *(({}, changes, None, 1 + bool(changes)) for changes in OTHER_SOURCES),
+        ({"tag": "another:1"}, {}, None, 1), ({}, {}, "wheels", 2),
+    ],
+)  # fmt: skip
+def test_another_question_is_asked_and_the_same_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: dict[str, Any], sources: dict[str, Any],
+    wheelhouse: str | None, asked: int,
+) -> None:  # fmt: skip
+    questions, chosen = list[object](), Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources())
+    monkeypatch.setattr(uv, "ask_sources", lambda *question: questions.append(question) or chosen)  # type: ignore[func-returns-value]
+    monkeypatch.setattr(resolve, "list_held_back", lambda *_: [])
+    monkeypatch.chdir(tmp_path)
+    Path("wheels").mkdir()
+    for changes, pip, directory in (({}, {}, None), (plan, sources, wheelhouse)):
+        context = locks.context(Store(tmp_path / "store"), Sources(**pip), {}, directory)
+        resolve.resolve_packages(replace(PLAN, **changes), context)
+
+    assert len(questions) == asked
+
+
+def test_other_files_in_a_directory_of_wheels_are_another_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions, chosen = list[object](), Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources())
+    monkeypatch.setattr(uv, "ask_sources", lambda *question: questions.append(question) or chosen)  # type: ignore[func-returns-value]
+    wheels, counts = tmp_path / "wheels", list[int]()
+    (wheels / "a-1-py3-none-any.whl").mkdir(parents=True)  # no file
+    for name, content in (("read me", b""), ("b-1-py3-none-any.whl", b"1"), ("b-1-py3-none-any.whl", b"two")):
+        (wheels / name).write_bytes(content)
+        resolve.resolve_packages(PLAN, locks.context(Store(tmp_path / "store"), Sources(links=(str(wheels),)), {}))
+        counts.append(len(questions))
+
+    assert counts == [1, 2, 3]
+
+
 SEQEVAL = "seqeval-1.2.2-py3-none-any.whl"
 
 
@@ -301,16 +350,21 @@ def test_a_line_of_the_image_s_own_package_is_left_out_where_its_hash_is_another
 
 @pytest.mark.parametrize(
     ("stated", "chosen"),
-    [([], "1"), (["0"], "0"), (["1"], "1"), (["0", "1"], "1"), (["2"], "1"), (["0", "2"], "0")],
-)
+    [
+        ([""], "1"), (["0"], "0"), (["1"], "1"), (["01"], "1"), (["3"], "1"), (["03"], "0"), (["2"], "2"),
+        (["01", "0"], "0"), (["0", "01"], "0"),
+    ],
+)  # fmt: skip
 def test_a_stated_hash_chooses_among_the_files_of_a_release(stated: list[str], chosen: str) -> None:
+    """Of a package with several lines it is one that each of them states; 2 is the source archive."""
     names = ("a-1-py3-none-any.whl", "a-1-cp311-cp311-manylinux_2_17_x86_64.whl")
     files = [{"url": f"https://host/{name}", "hashes": {"sha256": str(n) * 64}} for n, name in enumerate(names)]
-    package = {"name": "a", "version": "1", "wheels": files}
+    archive = {"url": "https://host/a-1.tar.gz", "hashes": {"sha256": "2" * 64}}
+    package = {"name": "a", "version": "1", "wheels": files, "sdist": archive}
     answer = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
-    line = " ".join(["a==1", *(f"--hash=sha256:{digit * 64}" for digit in stated)])
+    lines = tuple(" ".join(["a==1", *(f"--hash=sha256:{digit * 64}" for digit in digits)]) for digits in stated)
 
-    [file] = resolve.choose_files(answer, replace(QUESTION, user_packages=(line,))).artifacts
+    [file] = resolve.choose_files(answer, replace(QUESTION, user_packages=lines)).artifacts
 
     assert file.sha256 == chosen * 64
 

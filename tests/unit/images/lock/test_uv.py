@@ -94,6 +94,15 @@ def test_what_is_built_with_torch_is_of_its_kind(
     assert (f"{name}=false" in uv.options(asked, [name], wider)) is is_for_gpu  # PyTorch's index says no days
 
 
+def test_what_is_in_the_users_directory_counts_whatever_else_there_is() -> None:
+    places = [resolved("torchvision", "0.28.0", place).packages[0] for place in ("https://host", "file:///wheels")]
+    vision = replace(places[0], wheels=[file for package in places for file in package.wheels or ()])
+    torch = resolved("torch", "2.13.0+cpu")
+    both = replace(torch, packages=[*torch.packages, vision])
+
+    assert uv.list_for_gpu(both, NEWEST, "/wheels") == []
+
+
 PULLED = Request(base="debian.example/a:1", python="3.9", backend="gloo")
 ON_ARM64 = Request(platform=ARM64)
 
@@ -209,7 +218,9 @@ def test_the_bindings_of_an_early_torch_come_from_intels_page() -> None:
     early = question(Request(torch="2.0.1", transformers="4.40.0", base="debian"))
 
     assert bindings_of(early, Sources()) == {"url": early.find_links, "format": "flat"}
-    assert uv.with_bindings(early, Sources(), early.requirements).links == (early.find_links,)
+    assert early.find_links
+    for links in ((), (early.find_links,)):
+        assert uv.with_bindings(early, Sources(links=links), early.requirements).links == (early.find_links,)
 
 
 @pytest.mark.parametrize("version", ["2.4.0", "2.4.0+cpu"])
@@ -254,6 +265,8 @@ def test_pytorchs_index_is_asked_only_for_what_was_missed(missed: str) -> None:
     wider = uv.with_torch_index(Sources(), f"because {missed}", None, NEWEST, None)
     assert wider.extra == (TORCH_INDEX,)
     assert uv.with_torch_index(wider, f"because {missed}", None, NEWEST, None) == wider
+    more = uv.with_torch_index(Sources(extra=(ONE,)), f"because {missed}", None, NEWEST, None)
+    assert more.extra == (ONE, TORCH_INDEX)
     assert uv.with_torch_index(Sources(no_index=True), missed, None, NEWEST, None) == Sources(no_index=True)
 
 
@@ -359,3 +372,15 @@ def test_of_several_pages_that_do_not_answer_the_first_by_name_is_said(
 
     with answered(lambda _: Reply(500)), pytest.raises(WorldFault, match=f"{ONE}/a/"):
         uv.ask_sources(NEWEST, TWO_INDEXES, context, ())
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_what_uv_looked_for_is_read_out_of_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    log = f"TRACE Fetching metadata for `other` from {ONE}/other/\nDEBUG more\nerror: said\n"
+    answer = process.Result(code, 'lock-version = "1.0"\ncreated-by = "uv"\npackages = []\n', log)
+    monkeypatch.setattr(process, "run", lambda *_: answer)
+
+    said = uv.ask(NEWEST, Sources(), locks.context(Store(tmp_path), Sources(), {}), ("B_c>1", "a"))
+
+    assert (said.said, said.looked_for) == ("error: said", ("other", "a", "b-c"))
+    assert (said.pylock is None) is bool(code)

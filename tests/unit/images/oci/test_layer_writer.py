@@ -8,6 +8,7 @@ import tarfile
 import threading
 from contextvars import copy_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from images.host.errors import WorldFault
 from images.host.process import STOPS, Stopped
 from images.oci.layer import Directories, Written
-from images.oci.layer_writer import EPOCH, LayerWriter
+from images.oci.layer_writer import END, EPOCH, LayerWriter, header
 from images.store.blobs import CHUNK
 
 Files = list[tuple[str, bytes, int]]
@@ -190,3 +191,19 @@ def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, 
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         members = {i.name: tar.extractfile(i.name) for i in tar if not i.isdir()}
         assert {name: file.read() for name, file in members.items() if file} == files
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"size": 1 << 34}, {"uid": 1 << 22}, {"gid": 1 << 22}, {"mode": 0o1777}, {"kind": tarfile.DIRTYPE},
+     {"path": "n\u00e9"}, {"path": "a" * 101}, {"kind": tarfile.SYMTYPE, "target": "b" * 101}],
+)  # fmt: skip
+def test_a_header_says_what_tarfile_reads(changes: dict[str, Any]) -> None:
+    said = {"path": "a", "mode": 0o644, "uid": 1, "gid": 2, "kind": tarfile.REGTYPE, "size": 0, "target": "", **changes}
+
+    with tarfile.open(fileobj=io.BytesIO(header(**said) + END), ignore_zeros=True) as tar:
+        info = tar.next()
+
+    assert info and {"path": info.name, "mode": info.mode, "uid": info.uid, "gid": info.gid, "kind": info.type,
+                     "size": info.size, "target": info.linkname} == said  # fmt: skip
+    assert info.mtime == EPOCH

@@ -113,6 +113,7 @@ def test_an_empty_index_is_no_image() -> None:
         {"MANIFESTS": []},
         {"manife\u017fts": []},  # in Go's eyes, too
         {"manifests": []},
+        {"manifests": [], "mediaType": INDEXES[0]},
         {"mediaType": INDEXES[0]},
         {"Config": {}},
     ],
@@ -148,6 +149,7 @@ FOREIGN = {"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gz
         (b"<html>", WorldFault, "a manifest is not JSON"),
         (b"[" * 100_000, WorldFault, "a manifest is not JSON"),
         (b"1", WorldFault, "a manifest is not a JSON object"),
+        (b"\xff", WorldFault, "a manifest is not JSON"),
         (b'{"schemaVersion": 1, "fsLayers": []}', WorldFault, "a manifest is damaged"),
         (changed(layers=None), WorldFault, "a manifest is damaged"),
         (changed(config={}), WorldFault, "a manifest is damaged"),
@@ -180,3 +182,38 @@ def test_a_document_has_one_text_whatever_the_order_of_its_names() -> None:
     values = {"b": [1, {"d": "\u00e9", "c": None}], "a": {}}
 
     assert encode(values) == b'{"a":{},"b":[1,{"c":null,"d":"\\u00e9"}]}'
+
+
+@pytest.mark.parametrize("annotations", [{}, {"b": "2", "a": "1"}])
+def test_a_manifest_names_its_configuration_and_its_layers(annotations: dict[str, str]) -> None:
+    kinds = {"none": "", "gzip": "+gzip", "zstd": "+zstd"}
+    layers = [(letter * 64, size, kind) for letter, size, kind in zip("abc", (1, 2, 3), kinds, strict=True)]
+
+    written = json.loads(manifest.write_manifest(b"{}", layers, annotations))
+
+    kind = "application/vnd.oci.image"
+    assert written == {
+        "schemaVersion": 2, "mediaType": f"{kind}.manifest.v1+json",
+        "config": {"mediaType": f"{kind}.config.v1+json", "digest": digest(b"{}"), "size": 2},
+        "layers": [{"mediaType": f"{kind}.layer.v1.tar{kinds[name]}", "digest": f"sha256:{sha}", "size": size}
+                   for sha, size, name in layers],
+        **({"annotations": annotations} if annotations else {}),
+    }  # fmt: skip
+    assert list(written.get("annotations", {})) == sorted(annotations)
+
+
+@pytest.mark.parametrize(
+    ("systems", "offered", "remedy"),
+    [
+        (["unknown/unknown"], "nothing", "an image for linux/amd64"),
+        (["linux/arm64", "windows/amd64", "unknown/unknown"], "linux/arm64, windows/amd64",
+         "an image for linux/amd64 or --platform linux/arm64"),
+    ],
+)  # fmt: skip
+def test_what_an_index_offers_is_said(systems: list[str], offered: str, remedy: str) -> None:
+    rows = [{**entry("amd64"), "platform": dict(zip(("os", "architecture"), one.split("/"), strict=True))}
+            for one in systems]  # fmt: skip
+
+    with pytest.raises(UserFault) as caught:
+        choose_entry(rows, "it", AMD64)
+    assert (caught.value.value, caught.value.remedy) == (f"it (it has {offered})", remedy)

@@ -37,3 +37,9 @@ def test_a_narrow_table_leaves_nothing_out() -> None:
     matrix.show_list(TABLE, Console(file=out, width=60))
 
     assert out.getvalue().isascii()
+
+
+def test_a_range_of_transformers_stands_once() -> None:
+    ranges = [era["era"] for era in matrix.eras(TABLE)]
+
+    assert sorted({*ranges}) == sorted(ranges)

@@ -101,6 +101,9 @@ REFUSED: dict[str, tuple[dict[str, str | None], list[str], str, str]] = {
     "a link that leaves through another": (
         {"a/b/c": "1", "l": "-> a/b", "m": "-> l/../../.."}, [], "a link leads out of its directory", "`m`",
     ),
+    "a link that leaves through one to a place above": (
+        {"a/b/l": "-> ../..", "m": "-> a/b/l/../x"}, [], "a link leads out of its directory", "`m`",
+    ),
     "an absolute link": ({"a": "-> /etc/passwd"}, [], "a link leads out of its directory", "/etc/passwd"),
     "a place for results": ({**MINE, "output/model.bin": "1"}, [], "the image's own", "`output/model.bin`"),
     "the examples": ({"transformers": "1"}, [], "the image's own", "`transformers`"),
@@ -259,3 +262,14 @@ def test_a_plan_names_them_and_so_does_the_name_of_the_image(make: Make) -> None
     assert one["user_files"] == ("a/b", "train.py")
     assert re.fullmatch(r"multinode:torch[\d.]+-transformers[\d.]+-[0-9a-f]{8}", str(one["tag"]))
     assert one["tag"] not in (other["tag"], planner.make_plan(Request(), catalog.load()).tag)
+
+
+@pytest.mark.parametrize(("largest", "fits"), [(8, True), (7, False)])
+def test_of_too_many_bytes_the_largest_file_is_named(
+    make: Make, monkeypatch: pytest.MonkeyPatch, largest: int, fits: bool
+) -> None:
+    monkeypatch.setattr(user_files, "LARGEST", largest)
+    root = make({"a": "1", "b": "123456", "c": "1"})
+
+    with nullcontext() if fits else pytest.raises(UserFault, match=rf"8 bytes, not 7; the largest is {root}/b"):
+        user_files.read_user_files([], str(root))

@@ -82,6 +82,14 @@ def test_the_page_has_the_limits_of_the_table() -> None:
     )
 
 
+def test_a_file_of_this_machine_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"four")
+    came = list[int]()
+
+    assert download.download_file(Store(tmp_path), str(tmp_path / "a"), FOUR, "a", Sources(), came.append) == FOUR
+    assert came == [4]
+
+
 def test_a_device_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match="no such file"):
         download.download_file(Store(tmp_path), "file:///dev/zero", None, "a", Sources(), lambda _: None)
@@ -110,6 +118,29 @@ def test_a_trusted_host_is_no_user_of_another(url: str, is_trusted: bool) -> Non
     session = download.Session(Sources(trusted=("trusted.example",)))
 
     assert isinstance(session.get_adapter(url), download._Unverified) is is_trusted
+    assert all(isinstance(session.get_adapter(one), download._Adapter) for one in (url, url.replace("https", "http")))
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        (Sources(), {"proxies": {"https": "environment"}, "verify": "theirs", "cert": "mine"}),
+        (Sources(proxy="http://p", certificate="/ca", client_certificate="/me"),
+         {"proxies": {"http": "http://p", "https": "http://p"}, "verify": "/ca", "cert": "/me"}),
+    ],
+)  # fmt: skip
+def test_pips_settings_come_before_those_of_the_environment(sources: Sources, expected: dict[str, object]) -> None:
+    session = download.Session(sources)
+    session.trust_env = False
+
+    merged = session.merge_environment_settings("https://a", {"https": "environment"}, True, "theirs", "mine")
+
+    assert {name: merged[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(("error", "said"), [(TimeoutError(), "TimeoutError"), (OSError("full"), "full")])
+def test_a_cause_without_words_is_named_by_its_kind(error: Exception, said: str) -> None:
+    assert download.reason(error) == said
 
 
 URL = "https://files.example/a"

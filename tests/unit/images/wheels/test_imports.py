@@ -96,3 +96,9 @@ def test_modules_of_strangers_are_read_in_time(tmp_path: Path, text: str) -> Non
         imports.list_imports(path, lambda _: True, ("other",))
 
     assert_linear(read, repeat(text))
+
+
+def test_only_modules_are_read_for_imports(tmp_path: Path) -> None:
+    wheel = pack(tmp_path, {"a.so": b"\nimport torch.testing\n", "a.py": b"\nimport torch.testing\n"})
+
+    assert [one.path for one in imports.list_imports(wheel, lambda _: True, ("testing",))] == ["a.py"]
