@@ -207,7 +207,7 @@ def is_clone3_refused() -> bool:
 def find_thread_fault(files: Files, who: str) -> Refusal | None:
     """Return why no thread can be started; None where one can."""
     try:
-        threading.Thread(target=int).start()
+        threading.Thread().start()
     except RuntimeError:
         return explain_processes(files, who)
     return None

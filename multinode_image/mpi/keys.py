@@ -171,7 +171,7 @@ def connect(words: list[str], environ: Mapping[str, str]) -> tuple[list[str], di
     for each host removes none of them, and all that start it with these write the same.
     """
     options, host, command = read_words(words)
-    if host and command and is_here(host):
+    if command and is_here(host):
         return ["sh", "-c", " ".join(command)], dict(environ)
     if "-F" in options:
         return ["ssh", *words], strip_preloads(environ)

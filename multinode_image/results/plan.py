@@ -130,4 +130,4 @@ def name_words(command: Command, arguments: Mapping[str, object], environ: Mappi
 
 def write_words(pairs: list[tuple[str, str]], shown: str) -> str:
     """Return a digest and what is shown."""
-    return f"{crc32(repr(pairs).encode(errors='surrogateescape')):08x} {shown[:MOST]}"
+    return f"{crc32(repr(pairs).encode()):08x} {shown[:MOST]}"

@@ -63,7 +63,7 @@ def watch_arguments(module: Any) -> None:
     @functools.wraps(settle)
     def settle_and_say(self: Any, *words: Any, **options: Any) -> None:
         settle(self, *words, **options)
-        asks = getattr(self, "torch_compile", False) and self.torch_compile_backend in (None, BACKEND)
+        asks = getattr(self, "torch_compile", False) and self.torch_compile_backend == BACKEND
         if asks and not has_compiler(os.environ):
             say("torch_compile=True")
 

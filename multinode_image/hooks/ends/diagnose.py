@@ -134,7 +134,7 @@ def find_signal(code: int) -> int:
 
     code: as Python's subprocess has it, less than 0 for a signal. STOPPED is what a rank ends with by itself.
     """
-    number = -code if code < 0 else code - 128
+    number = max(-code, code - 128)
     return number if number in signal.valid_signals() and code != STOPPED else 0
 
 

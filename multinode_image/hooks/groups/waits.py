@@ -134,10 +134,11 @@ class Wait:
 
     def __init__(self) -> None:
         """Begin with a rank that does not wait."""
-        self.spot, self.progress = Spot("", "", False), (0, 0)
+        self.spot = Spot("", "", False)
+        self.progress: tuple[int | None, int] = (0, 0)
         self.since = self.used = self.seconds = 0.0
 
-    def note(self, spot: Spot, progress: tuple[int, int], now: float, used: float) -> None:
+    def note(self, spot: Spot, progress: tuple[int | None, int], now: float, used: float) -> None:
         """Take what a look has found; used: the seconds of processors that this process has taken."""
         computes = spot.doing == PASS and used - self.used > BUSY * BEAT
         if not spot.waits or computes or (spot, progress) != (self.spot, self.progress):
@@ -189,7 +190,7 @@ class Watch:
         """Say where this rank is; a store that has gone is asked no more: torch prints a backtrace for it."""
         steps = sum(training.steps for state in KNOWN for training in list(state.trainings))
         spot = locate(sys._current_frames().get(self.main))
-        self.wait.note(spot, (count_exchanges(sys.modules) or 0, steps), time.monotonic(), time.process_time())
+        self.wait.note(spot, (count_exchanges(sys.modules), steps), time.monotonic(), time.process_time())
         self.beat += 1
         if self.idle != (self.wait.seconds >= IDLE_AFTER):
             self.idle = not self.idle

@@ -155,7 +155,7 @@ def judge(distance: Distance | None, epsilons: Sequence[float]) -> str:
     """
     if distance is None or distance.moved < max(1, min(LEAST, len(epsilons) // 2)):
         return UNKNOWN
-    limits = HALF if max(epsilons) > EPSILONS["float16"] / 2 else FULL
+    limits = HALF if max(epsilons) >= EPSILONS["float16"] else FULL
     if distance.ratio <= limits.ratio:
         return EQUAL
     return DIFFERENT if distance.units > limits.units else UNKNOWN

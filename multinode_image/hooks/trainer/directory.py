@@ -45,13 +45,9 @@ def gather_began(environ: Mapping[str, str], size: int) -> list[str]:
 def find_run(environ: Mapping[str, str], directory: str | None = None) -> Run | None:
     """Return the run of the task that this process trains, if its results go to a directory; None for a script."""
     run = read_run(environ.get(RUN, ""))
-    elsewhere = run is not None and directory not in (None, run.directory) and realpath(directory) != realpath(run)
-    return None if elsewhere else run
-
-
-def realpath(place: str | Run | None) -> str:
-    """Return the real path of a directory for results."""
-    return os.path.realpath(place.directory if isinstance(place, Run) else place or "")
+    if run is None or directory is None or os.path.realpath(directory) == os.path.realpath(run.directory):
+        return run
+    return None
 
 
 def begin_together(run: Run, rank: int, size: int, began: Sequence[str]) -> None:
@@ -66,7 +62,7 @@ def hold(directory: str, *, only_ours: bool = False) -> None:
 
     Raise Refusal where another job has it.
     """
-    ours, path = f"{directory}/{STATE_DIRECTORY}", realpath(directory)
+    ours, path = f"{directory}/{STATE_DIRECTORY}", os.path.realpath(directory)
     shared = open_shared(ours) if only_ours else make_shared(ours)
     if path not in TAKEN and shared is not None:
         TAKEN.add(path)
