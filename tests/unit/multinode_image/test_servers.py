@@ -41,21 +41,27 @@ def test_tensorboard_shows_the_results_unless_it_is_told_otherwise(
 
 
 @pytest.mark.parametrize(
-    ("words", "has", "lacks"),
+    ("typed", "uid", "added"),
     [
-        ("notebook", ["--ip=0.0.0.0", "--no-browser"], []),
-        ("notebook --port 9999", ["--ip=0.0.0.0", "--port", "9999"], []),
-        ("notebook --ServerApp.ip=::", ["--ServerApp.ip=::"], ["--ip=0.0.0.0"]),
-        ("notebook --notebook-dir /x", ["--notebook-dir", "/x"], ["--ServerApp.root_dir=/x"]),
+        ("", 0, "--ip=0.0.0.0 --no-browser --ServerApp.root_dir=HOME --allow-root"),
+        ("--port 9999", 7, "--ip=0.0.0.0 --no-browser --ServerApp.root_dir=HOME"),
+        ("--help", 7, "--ip=0.0.0.0 --no-browser --ServerApp.root_dir=HOME"),
+        *((ip, 7, "--no-browser --ServerApp.root_dir=HOME") for ip in ("--ip ::", "--ServerApp.ip=::")),
+        *((f"{way} /x", 7, "--ip=0.0.0.0 --no-browser") for way in ("--notebook-dir", "--ServerApp.root_dir")),
+        *((no, 7, "--ip=0.0.0.0 --ServerApp.root_dir=HOME") for no in ("--no-browser", "--ServerApp.open_browser=0")),
+        *((root, 0, "--ip=0.0.0.0 --no-browser --ServerApp.root_dir=HOME")
+          for root in ("--allow-root", "--ServerApp.allow_root=True")),
     ],
-)
+)  # fmt: skip
 def test_a_notebook_is_told_what_the_user_has_not_said(
-    equipped: Container, words: str, has: Sequence[str], lacks: Sequence[str]
+    equipped: Container, monkeypatch: pytest.MonkeyPatch, typed: str, uid: int, added: str
 ) -> None:
-    argv = equipped.start(words).argv
+    monkeypatch.chdir(equipped.home)
+    monkeypatch.setattr(os, "getuid", lambda: uid)
 
-    assert argv[0] == "jupyter-lab" and {*has} <= {*argv} and not {*lacks} & {*argv}
-    assert ("--allow-root" in argv) == (os.getuid() == 0)
+    argv = equipped.start(f"notebook {typed}").argv
+
+    assert " ".join(argv) == f"jupyter-lab {added} {typed}".replace("HOME", str(equipped.home)).rstrip()
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,13 @@ PUBLIC = "ssh-ed25519 BBBB me\n"
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Stand in for ssh-keygen, whose exit code a test may change, and for a machine that has one address."""
     answer = {"code": 0}
+
+    def keygen(words: list[str], _: object) -> subprocess.CompletedProcess[str]:
+        assert words[:-1] == ["-y", "-P", "", "-f"] and words[-1].endswith("/id")
+        return subprocess.CompletedProcess(words, answer["code"], PUBLIC)
+
     monkeypatch.setattr(module, "is_here", lambda host: host == "127.0.0.1")
-    monkeypatch.setattr(module, "keygen", lambda words, _: subprocess.CompletedProcess(words, answer["code"], PUBLIC))
+    monkeypatch.setattr(module, "keygen", keygen)
     return answer
 
 

@@ -47,7 +47,7 @@ def test_a_login_fails_in_the_words_of_ssh(
     asked = list[Any]()
 
     def run(words: list[str], **options: Any) -> Any:
-        asked.append((words, options["timeout"], options["env"]))
+        asked.append((words, options))
         if code is None:
             raise subprocess.TimeoutExpired(words, 1)
         return subprocess.CompletedProcess(words, code, out, err)
@@ -55,7 +55,9 @@ def test_a_login_fails_in_the_words_of_ssh(
     monkeypatch.setattr(launch, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": run}))
 
     assert launch.try_ssh("pod1", ACCESS._replace(deadline=clock.now + left)) == said
-    assert asked == [(["ssh", "-F", "config", "pod1", "true"], pytest.approx(seconds), {"A": "1"})]
+    silent = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace", "check": False}
+    options = {**silent, "timeout": pytest.approx(seconds), "env": {"A": "1"}}
+    assert asked == [(["ssh", "-F", "config", "pod1", "true"], options)]
 
 
 @pytest.mark.parametrize(

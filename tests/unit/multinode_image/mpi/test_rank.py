@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 
 import pytest
 
+from multinode_image.errors import LATER
 from multinode_image.machine.cpus import Machine
 from multinode_image.mpi import rank as module
 from multinode_image.mpi.rank import SUPERVISED, end_job, report_refused, take_cores
@@ -47,6 +49,15 @@ def test_only_who_has_a_rank_ends_the_job_where_it_was_refused(rank: str, told: 
     report_refused({"PMI_RANK": rank, "PMI_SIZE": "x", "PMI_FD": str(write)}, 2)
     os.close(write)
     assert take(read) == told
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [(1, "ended with exit code 1"), (137, "was killed by signal 9"), (LATER, f"ended with exit code {LATER}")],
+)
+def test_how_a_rank_has_failed_is_said(code: int, how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module.print_failure(3, code)
+    assert capsys.readouterr().err == f"multinode: rank 3 on {socket.gethostname()} {how}; the job is ended\n"
 
 
 @pytest.mark.parametrize("number", ["", "x", "99999"])

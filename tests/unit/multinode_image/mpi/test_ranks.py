@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -197,20 +199,37 @@ def test_all_names_are_looked_up_at_once() -> None:
     assert select_hosts(hosts, is_away) == ["node1", "node2"]
 
 
-def test_launch_waits_for_the_others_and_not_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    reached: list[list[str]] = []
+@pytest.mark.parametrize(
+    ("hosts", "port", "wide", "options", "more"),
+    [
+        ("a:2,b:1", 20007, False, "", {"AWAY": "b", "MASTER_ADDR": "a"}),
+        ("a:2,b:1", None, True, "-v6 ", {"AWAY": "b", "MASTER_ADDR": "a"}),
+        ("a:3", 20007, True, "", {"MASTER_ADDR": "127.0.0.1"}),
+    ],
+)
+def test_launch_waits_for_the_others_and_not_for_itself(
+    monkeypatch: pytest.MonkeyPatch, hosts: str, port: int | None, wide: bool, options: str, more: dict[str, str]
+) -> None:
+    ran = list[Any]()
 
-    def reach(away: list[str], *_: object) -> dict[str, str]:
-        reached.append(away)
-        return {}
+    def run(argv: list[str], environ: Mapping[str, str]) -> int:
+        machines = Path(argv.pop(argv.index("-machinefile") + 1)).read_text()
+        ran.append((" ".join(argv), machines, dict(environ)))
+        return 7
 
     monkeypatch.setattr(module, "is_here", lambda name: name == "a")
-    monkeypatch.setattr(module, "find_free_port", lambda *_: 20007)
-    monkeypatch.setattr(module, "reach", reach)
-    monkeypatch.setattr(module, "has_only_ipv6", lambda _: False)
-    monkeypatch.setattr(module, "run_hydra", lambda *_: 0)
-    assert launch(["--hosts", "a:1,b:1", "smoke"], {}, make_facts({})) == 0
-    assert reached == [["b"]]
+    monkeypatch.setattr(module, "find_free_port", lambda ports, first: port if first < len(ports) else None)
+    monkeypatch.setattr(module, "reach", lambda away, *_: {"AWAY": " ".join(away)})
+    monkeypatch.setattr(module, "has_only_ipv6", lambda _: wide)
+    monkeypatch.setattr(module, "run_hydra", run)
+    environ = {"MULTINODE_SET": "OMP_NUM_THREADS=4", "OMP_NUM_THREADS": "4", "A": "1"}
+
+    assert launch(["--hosts", hosts, "smoke", "--bf16"], environ, make_facts({})) == 7
+    assert ran == [(
+        f"mpiexec.hydra {options}-disable-auto-cleanup -machinefile -n 3 python3 -I -S /opt/multinode smoke --bf16",
+        hosts.replace(",", "\n") + "\n",
+        {"A": "1", "I_MPI_PIN": "0", "MASTER_PORT": str(port or 29500), "MULTINODE_WORLD_SIZE": "3", **more},
+    )]  # fmt: skip
 
 
 @pytest.mark.parametrize(
