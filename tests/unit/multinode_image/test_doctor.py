@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 from dataclasses import replace
@@ -145,6 +146,9 @@ def test_a_fault_is_named_with_its_remedy(
         (limits(flags=frozenset({"avx2"})), "processor", "no unit computes in bf16"),
         ({}, "processes", "no limit"),
         ({"processes": 4096, "files": 1024}, "files", "1024 open files"),
+        (facts(files=lambda _: "CPU part\t: 0xd40\n"), "processor", "0xd40: bf16 by amx_bf16"),
+        (LAUNCHER, "network", "ranks meet on the network of the hosts"),
+        (environ(GLOO_SOCKET_IFNAME=""), "network", "ranks meet on what the library picks"),
         (LAUNCHER, "launcher", "hosts of the hostfile"),
         ({"interfaces": {"lo": "unknown", "eth0": "up"}}, "network", "lo unknown, eth0 up; ranks meet on"),
         ({"interfaces": {}}, "network", "no interface; ranks meet on"),
@@ -162,6 +166,26 @@ def test_every_check_has_a_row() -> None:
               for mark in test.pytestmark]  # fmt: skip
 
     assert {row[1] for table in tables for row in table} == CHECKS.keys()
+
+
+def test_all_of_a_container_that_is_well_is_said() -> None:
+    assert write_table(examine(HEALTHY)).splitlines() == [
+        "ok       launcher     alone (no variables), world 1",
+        "ok       processor    unknown: bf16 by amx_bf16",
+        "ok       cores        4 of 4 cores (processors 0-3, no quota)",
+        "ok       threads      OMP_NUM_THREADS=4, of 4 core(s)",
+        "ok       memory       64.0 GB",
+        "ok       shm          1.0 GB",
+        "ok       processes    no limit",
+        "ok       files        no limit",
+        "ok       variables    none is left out",
+        "ok       packages     2 as the image was built",
+        "ok       torch        2.13.0+cpu, Python 3.11.2",
+        "ok       transformers 5.23.0",
+        "ok       backend      gloo: a group of one rank has formed",
+        "ok       network      eth0 up, lo unknown; ranks meet on eth0",
+        f"ok       directories  can be written by uid {os.getuid()}, gid {os.getgid()}: /out /tmp",
+    ]
 
 
 def test_a_probe_that_died_is_said_where_something_was_to_be_imported() -> None:
@@ -191,8 +215,11 @@ def test_a_probe_that_does_not_answer(ended: Any, error: str, monkeypatch: pytes
 
 def test_the_last_object_that_a_probe_prints_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     done = subprocess.CompletedProcess([], 0, b'{"python": "3.10"}\n{"python": "3.11"}\na warning\n', b"")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
-    assert run_probe(["python3"], {}) == Probe(python="3.11")
+    run = mock.Mock(return_value=done)
+    monkeypatch.setattr(subprocess, "run", run)
+    assert run_probe(["python3"], {"A": "1"}) == Probe(python="3.11")
+    options = {"env": {"A": "1"}, "capture_output": True, "timeout": timeouts.PROBE, "check": False}
+    assert run.mock_calls == [mock.call(["python3"], **options)]
 
 
 def test_other_words_are_refused() -> None:
