@@ -105,6 +105,10 @@ def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> No
         ("clm --help", {"HF_HUB_OFFLINE": "1"}, "python3 HOME/examples/pytorch/text/run_clm.py --help"),
         ("rank -u x.py", left_by("torchrun-worker"), "python3 -u x.py"),
         ("rank --no-python bash x.sh", left_by("torchrun-worker"), "bash x.sh"),
+        ("smoke", {"PET_MASTER_ADDR": "m", "PET_NNODES": "1", "PET_NPROC_PER_NODE": "2"},
+         "torchrun --nproc_per_node 2 --nnodes 1 --node_rank 0 --master_addr m --master_port 29500 HOME/smoke.py"),
+        ("torchrun x.py", {"MULTINODE_LOGS": "/tmp"}, f"{RANK_PROGRAM} -u x.py"),
+        ("torchrun --no-python bash x.sh", {"MULTINODE_LOGS": "/tmp"}, "bash x.sh"),
     ],
 )  # fmt: skip
 def test_a_start_becomes_a_command(furnished: Container, words: str, environ: dict[str, str], argv: str) -> None:
@@ -169,6 +173,8 @@ def test_prometheus_is_answered_from_where_results_are(
         ("smoke", {"PMI_PORT": LINK}, {"PMI_PORT": None}),
         # caches are whole paths
         ("ner --output_dir HOME", {"TRANSFORMERS_CACHE": "/pvc/models"}, {"HF_HUB_CACHE": "/pvc/models"}),
+        ("smoke", {"MASTER_ADDR": "late", "PET_NNODES": "2", "PET_NODE_RANK": "1"}, {"MULTINODE_WORLD_SIZE": "2:"}),
+        ("--nproc 2 smoke", {"MULTINODE_LOGS": "/tmp"}, {"PYTHON_EXEC": RANK_PROGRAM}),
     ],
 )  # fmt: skip
 def test_a_start_sets_variables(
@@ -181,6 +187,24 @@ def test_a_start_sets_variables(
     assert started.refusal is None
     wanted = {name: value and value.replace("HOME", home) for name, value in expected.items()}
     assert {name: started.environ.get(name) for name in expected} == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "names"),
+    [
+        ("ner --output_dir HOME", WORKER, "JOB KILLED PLANNED RUN SET TRAINING WORDS WORLD_SIZE"),
+        ("--nproc 2 ner --output_dir HOME", {}, "KILLED PLANNED RUN SET TRAINING WORLD_SIZE"),
+        ("--nproc 1 ner --output_dir HOME", {}, "KILLED RUN SET TRAINING WORLD_SIZE"),
+        ("mpirun -n 2 true", {}, "KILLED SET TRAINING"),
+    ],
+)
+def test_what_is_known_of_a_training_is_handed_on(
+    furnished: Container, words: str, environ: dict[str, str], names: str
+) -> None:
+    started = furnished.start(words.replace("HOME", str(furnished.home)), environ)
+
+    known = {name.removeprefix("MULTINODE_") for name in started.environ if name.startswith("MULTINODE_")}
+    assert known == {*names.split()}
 
 
 @pytest.mark.parametrize(
@@ -247,6 +271,12 @@ def test_a_rank_does_not_train_in_a_world_of_another_size(
     assert furnished.start("rank -u x.py", environ).refused == refused
 
 
+@pytest.mark.parametrize(("stdin", "argv"), [(None, []), (False, []), (True, ["bash"])])
+def test_a_shell_is_for_who_sits_at_a_terminal(stdin: bool | None, argv: list[str]) -> None:
+    with mock.patch("sys.stdin", None if stdin is None else mock.Mock(isatty=lambda: stdin)):
+        assert program.shell() == argv
+
+
 def test_a_master_that_is_late_is_waited_for_before_anything_is_decided(container: Container) -> None:
     asked: list[str] = []
 
@@ -281,6 +311,14 @@ def test_a_mounted_file_of_arguments_is_translated(container: Container) -> None
     started = container.start(["--nproc", "1", "ner", str(arguments)])
 
     assert started.argv[-3:] == ["--use_cpu", "--output_dir", str(container.home)]
+
+
+def test_an_example_without_the_trainer_computes_on_the_cpu(container: Container) -> None:
+    (container.home / "examples/pytorch/text/run_qa_no_trainer.py").touch()
+
+    started = container.start(f"qa-no-trainer --output_dir {container.home}")
+
+    assert started.environ["ACCELERATE_USE_CPU"] == "1"
 
 
 def test_the_nodes_in_a_file_of_pbs_are_counted(container: Container) -> None:

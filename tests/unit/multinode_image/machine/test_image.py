@@ -180,6 +180,7 @@ def test_without_the_library_there_is_still_a_home() -> None:
     identity = identify(UNKNOWN, {}, lambda path: True, lambda path: None)
     assert identity.preload is None and identity.files == {}
     assert identity.variables == {"HOME": "/tmp/home-123456", "USER": "user123456", "LOGNAME": "user123456"}
+    assert identify(UNKNOWN, identity.variables, lambda path: True, FILES.get).variables.keys().isdisjoint({"USER"})
 
 
 CRIO = "1000660000:x:1000660000:0:1000660000 user:/workspace:/sbin/nologin\n"

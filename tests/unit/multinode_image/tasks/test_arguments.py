@@ -49,6 +49,8 @@ def text(name: str, line: str, stack: Stack = NEW, *, many: bool = False) -> str
         ("qa", "--ddp_backend ccl --seed 1", GUIDE, False, f"{QA} --seed 1"),
         ("qa", "--ddp-backend=gloo", GUIDE, True, f"{QA} --ddp-backend=gloo"),
         ("qa", "-h", NEW, False, f"{QA} -h"),
+        ("qa", "--", NEW, False, f"{QA} --"),
+        ("clip", "", OLD, True, "--output_dir /workspace/output/clip --no_cuda"),
         ("qa", "--max_steps=-1 --weight_decay -0.1", NEW, False,
          QA.replace("--num_train_epochs 2 ", "") + " --max_steps=-1 --weight_decay -0.1"),
         ("qa-no-trainer", "--seed 8", NEW, True, "--output_dir /workspace/output/qa-no-trainer --seed 8"),
@@ -225,6 +227,7 @@ def test_of_a_user_s_script_the_first_value_counts(tmp_path: Path) -> None:
     assert guess_arguments(["--output_dir", "/a", "b.txt", "--bf16"]) == {"output_dir": "/a", "bf16": True}
     assert guess_arguments([f"{tmp_path}/a.json"]) == {"output_dir": "/json", "bf16": True}
     assert guess_arguments([f"{tmp_path}/none.json"]) == {}
+    assert guess_arguments([f"{tmp_path}/a.json", "--bf16"]) == {"bf16": True}
 
 
 @given(st.none() | st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))

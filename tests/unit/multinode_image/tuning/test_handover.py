@@ -88,8 +88,19 @@ def test_workers_of_oneccl_take_cores_from_a_share(environ: dict[str, str], thre
 
 def test_the_only_rank_has_no_worker_of_oneccl() -> None:
     """It exchanges nothing."""
-    _, variables = share(look_at(Box(1, 28, 2, 1)), SECOND._replace(local_size=1, rank=0, size=1), stack=CCL)
-    assert variables["OMP_NUM_THREADS"] == "28"
+    machine, lone = look_at(Box(1, 28, 2, 1)), SECOND._replace(local_size=1, rank=0, size=1)
+    alone = ALONE._replace(local_size=1)
+    for rank, process, world, threads in (
+        (lone, TORCHRUN, ALONE, "28"), (lone, SHELL, alone, "28"), (lone._replace(size=2), SHELL, alone, "27"),
+        (lone._replace(local_size=None), SHELL, alone, "28"),
+    ):  # fmt: skip
+        assert share(machine, rank, world, process, CCL)[1]["OMP_NUM_THREADS"] == threads
+
+
+def test_a_value_that_a_script_has_changed_since_stays() -> None:
+    node = {setting.name: setting.value for setting in tune(ALONE, look_at(TWO), {}, GLOO, SHELL).settings}
+    changed = {**node, "OMP_NUM_THREADS": "3", MARK: "OMP_NUM_THREADS=56"}
+    assert prepare_rank(changed, SECOND, look_at(TWO).cpus)[1]["OMP_NUM_THREADS"] == "3"
 
 
 @pytest.mark.parametrize(
@@ -139,6 +150,7 @@ RANK_OF_MPI, MPIRUN = Process(has_file=lambda path: True), SHELL._replace(progra
         (ALONE, look_at(TWO), MPIRUN, True),
         (ALONE, TIGHT, MPIRUN, False),
         (ALONE._replace(local_size=1), TIGHT, Process(), True),  # one process, whose user wants it so
+        (World("torchrun", "", (2, 2), 0, 1, master="m"), TIGHT, SHELL, True),
     ],
 )
 def test_no_variable_binds_all_ranks_to_one_core(

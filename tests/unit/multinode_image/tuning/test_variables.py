@@ -292,6 +292,7 @@ def test_a_training_that_is_alone_and_may_be_is_not_taken_for_one_of_several(
         ([(0, 0), (1, 1), (2, 0), (3, 1)], 2, 2, [0, 0, 1, 1]),
         ([(0, 0), (1, 0), (2, 1), (3, 1)], 2, 2, [0, 1, 0, 1]),  # dealt out in turns
         ([(0, 0), (1, 0), (2, 0)], 3, 1, [0, 1, 2]),
+        ([(2, 2), (3, 0), (4, 1), (5, 2)], 2, 3, [0, 1, 1, 1]),
     ],
 )
 def test_the_node_of_a_rank(ranks: list[tuple[int, int]], nodes: int, local_size: int, node_of: list[int]) -> None:

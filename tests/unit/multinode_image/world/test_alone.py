@@ -86,7 +86,7 @@ def test_a_process_that_was_meant_to_be_one_of_many_is_not_left_alone(
         ("", 2, "2", None),
         ("", 2, "1", "larger"),
         ("trainer-v2", None, "8:", None),
-        ("trainer-v2", None, "9:", "smaller"),
+        ("trainer-v2", None, "9:", "(?s)smaller.*PET_NNODES=3"),
         ("pytorchjob-elastic-master", None, "4", None),
         ("pytorchjob-elastic-master", None, "9", "smaller"),
         *(("", None, text, "neither") for text in ("x", "2:x", "4:2", ":", "-1", "\u00b2")),

@@ -186,6 +186,7 @@ def test_a_pod_of_an_indexed_job_has_its_number(more: dict[str, str], rank: int 
         (("slurm-step",), {"SLURM_HET_JOB_ID": "6"}, "SLURM_HET_JOB_ID=6"),
         (("pytorchjob-elastic",), {}, "qa"),
         (("pytorchjob-elastic",), {"SLURM_JOB_ID": "7"}, "qa-7"),
+        (("pytorchjob-elastic",), {"SLURM_JOB_ID": "7", "SLURM_HET_JOB_ID": "6"}, "qa-6"),
         (("pytorchjob-elastic",), {"PET_RDZV_ID": "mine"}, "mine"),
         ((), {"PET_MASTER_ADDR": "m", "PET_NNODES": "1"}, ""),
     ],
