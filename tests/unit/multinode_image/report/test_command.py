@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multinode_image.errors import EXIT_USER, Refusal
+from multinode_image.report import command
 from multinode_image.report.command import MOST, write_report
 from multinode_image.report.cost import (
     NODES,
@@ -76,6 +77,23 @@ def test_what_cannot_be_shown_is_refused(
         write_report(words, "none")
 
     assert refused.value.code == EXIT_USER and value in refused.value.value
+
+
+@pytest.mark.parametrize("words", [[], ["HERE"], ["a"]])
+def test_costs_are_those_of_the_newest_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    for name in ("a", "b"):
+        train(tmp_path / name)
+    monkeypatch.setattr(command, "write_costs", lambda training, asked: f"{training.directory} {asked.price:g}")
+
+    assert (
+        write_report(
+            ["--price=2", *(word.replace("HERE", str(tmp_path)) for word in words), "--network=9"], str(tmp_path)
+        )
+        == 0
+    )
+    assert capsys.readouterr().out == f"{tmp_path}/{'a' if words == ['a'] else 'b'} 2\n"
 
 
 def test_of_many_trainings_in_a_directory_the_newest_are_shown(

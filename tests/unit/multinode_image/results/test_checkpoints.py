@@ -5,14 +5,23 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from multinode_image.errors import Refusal
-from multinode_image.results.checkpoints import CheckpointFilter, digest_state, find_last, list_steps, mark_state
+from multinode_image.results.checkpoints import (
+    CheckpointFilter,
+    digest_state,
+    find_last,
+    list_owners,
+    list_steps,
+    mark_state,
+)
 from tests.support.runs import checkpoint
 
 
@@ -28,6 +37,22 @@ def test_the_highest_number_is_the_last(tmp_path: Path) -> None:
     assert list_steps(str(tmp_path)) == [1000, 500, 20]
     assert last(tmp_path) == (1000, [])
     assert last(tmp_path / "none") == (None, [])
+
+
+def test_all_owners_of_checkpoints_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owners = {"checkpoint-1": 3, "checkpoint-1/trainer_state.json": 2, "checkpoint-2": 3, "checkpoint-3": 1}
+    for step in (1, 2, 3):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+
+    def look(path: str) -> SimpleNamespace:
+        if (name := os.path.relpath(path, tmp_path)) not in owners:
+            raise FileNotFoundError
+        return SimpleNamespace(st_uid=owners[name], st_mode=stat.S_IFDIR)
+
+    monkeypatch.setattr(os, "lstat", look)
+    assert (list_owners(str(tmp_path)), list_owners(str(tmp_path), 1), list_owners(str(tmp_path), 2, 3)) == (
+        [1, 2, 3], [2, 3], [1, 3],
+    )  # fmt: skip
 
 
 def cut(path: Path) -> None:

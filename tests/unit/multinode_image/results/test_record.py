@@ -130,6 +130,18 @@ def test_another_run_is_refused_as_long_as_there_is_something(start: Start, word
     assert place in error.value.remedy
 
 
+@pytest.mark.parametrize(("steps", "last"), [((4, 8), "checkpoint-8"), ((), "a.bin")])
+def test_what_another_run_has_left_is_named(start: Start, steps: tuple[int, ...], last: str) -> None:
+    start.task("--seed", "1")
+    for step in steps:
+        start.save(step)
+    for name in ("b.bin", "a.bin"):
+        (start.directory / name).touch()
+    with pytest.raises(Refusal) as refused:
+        start.task("--seed", "2")
+    assert refused.value.value == f"{start.directory} with {last}: --seed 1 there, 2 here"
+
+
 def test_another_content_of_a_file_is_another_run(start: Start) -> None:
     config = start.directory.parent / "a.cfg"
     config.write_text("lr=1")

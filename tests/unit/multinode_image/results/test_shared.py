@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from multinode_image.errors import Refusal
+from multinode_image.errors import LATER, Refusal
 from multinode_image.results import shared
 from multinode_image.results.shared import make_shared, open_shared
 
@@ -89,6 +89,21 @@ def test_what_cannot_be_written_is_an_error_and_leaves_nothing(place: Path) -> N
         make_shared(str(place)).write("run.json", "text", 10**18)
 
     assert [path.name for path in place.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize("left", ["", "x" * 99])
+def test_who_finds_a_lock_taken_is_told_by_which_host(place: Path, monkeypatch: pytest.MonkeyPatch, left: str) -> None:
+    directory = make_shared(str(place))
+    (place / "lock").write_text(left)
+    opened = directory.lock(0)
+    assert opened is not None and os.get_inheritable(opened)
+    os.close(opened)
+    monkeypatch.setattr(shared, "try_lock", lambda _: False)
+
+    with pytest.raises(shared.Busy) as caught:
+        directory.lock(0)
+
+    assert (caught.value.value, caught.value.code) == (f"{place}: a job on {os.uname().nodename}", LATER)
 
 
 @pytest.mark.parametrize(
