@@ -433,6 +433,7 @@ def test_the_first_rank_of_a_node_is_shown_and_the_others_write_to_their_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: int | None, stays: bool
 ) -> None:
     done, place = list[object](), tmp_path / "logs"
+    place.mkdir()  # by another rank
 
     @contextlib.contextmanager
     def copy(path: str) -> Iterator[None]:
@@ -450,6 +451,7 @@ def test_the_first_rank_of_a_node_is_shown_and_the_others_write_to_their_files(
     path = place / f"rank-{0 if local is None else 4 + local}.log"
     assert done == [str(path)] * stays
     assert [number for _, number in opened] == ([] if stays else [1, 2]) and path.exists() is not stays
+    assert stays or path.stat().st_mode & 0o777 in (0o664, 0o644, 0o660, 0o640, 0o600)
     for file, _ in opened[:1]:
         os.close(file)
 

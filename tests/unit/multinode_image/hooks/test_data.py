@@ -139,6 +139,7 @@ class Sampler:
         pytest.param(lambda lib: lib.random_split(range(9), [2, 1], generator="of its own"), "", id="a generator"),
         pytest.param(lambda lib: lib.Dataset().train_test_split(0.25), "train_test_split", id="train_test_split"),
         pytest.param(lambda lib: lib.Dataset().train_test_split(0.25, seed=1), "", id="a seed"),
+        pytest.param(lambda lib: lib.Dataset().train_test_split(0.25, generator="rng"), "", id="a generator there"),
         pytest.param(lambda lib: lib.Dataset().train_test_split(0.25, None, True, None, 7), "", id="by its place"),
         pytest.param(lambda lib: lib.Dataset().train_test_split(0.25, shuffle=False), "", id="in their order"),
     ],

@@ -136,6 +136,7 @@ AWAY = ("172.19.0.2", 29500, "172.19.0.3", 41000, "01")
         pytest.param([], {}, "eth0", id="nobody knows"),
         pytest.param([LISTEN, SELF, AWAY], {"GROUP_WORLD_SIZE": "1"}, "eth0", id="one node"),
         pytest.param([LISTEN, SELF, AWAY], {"MULTINODE_SET": ""}, "eth0", id="the user's own"),
+        pytest.param([LISTEN, SELF, AWAY], {"MULTINODE_SET": "FI_TCP_IFACE=eth0"}, "eth0", id="that of gloo is"),
     ],
 )  # fmt: skip
 def test_the_master_takes_the_network_by_which_others_come(

@@ -85,7 +85,7 @@ def test_the_innermost_frame_says_what_a_rank_does(calls: list[tuple[str, int, s
 
 
 def test_a_thread_that_has_ended_is_nowhere() -> None:
-    assert locate(None).text == "its end"
+    assert locate(None) == Spot("its end", "", False)
 
 
 def test_stacks_have_the_script_first_and_not_the_thread_that_asks() -> None:

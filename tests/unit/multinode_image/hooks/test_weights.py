@@ -91,6 +91,10 @@ def test_a_wrapped_model_that_differs_is_told(one: Record, is_unlike: bool) -> N
         ([WRAPPED, BARE], "in a group of 2 ranks, whose weights differ (SGD of 6 parameters, at step 8: 0.5 of what"),
         ([record("eee", exchanged=False)], "equal weights at step 4, and nothing was exchanged"),
         ([WRAPPED, record("eee", exchanged=False)], "as one job of 2 ranks, with equal weights at step 8"),
+        (
+            [record("ee"), record("eee", exchanged=False)._replace(steps=200)],
+            "job of 2 ranks, with equal weights at step 2",
+        ),
         ([record("", parts=True)], "trained as one job of 2 ranks, each of which has a part"),
         ([record("", parts=True, exchanged=False)], "were not compared: each rank has a part"),
         (
@@ -162,7 +166,8 @@ def test_what_a_distance_says(epsilon: float, ratio: float, units: float, verdic
 
 
 @pytest.mark.parametrize(
-    ("moved", "elements", "verdict"), [(7, 64, UNKNOWN), (8, 64, EQUAL), (2, 5, EQUAL), (0, 1, UNKNOWN)]
+    ("moved", "elements", "verdict"),
+    [(7, 64, UNKNOWN), (8, 64, EQUAL), (2, 5, EQUAL), (1, 5, UNKNOWN), (0, 1, UNKNOWN)],
 )
 def test_what_has_not_moved_proves_nothing(moved: int, elements: int, verdict: str) -> None:
     assert judge(Distance(0, 0, moved), [SINGLE] * elements) == verdict

@@ -127,16 +127,17 @@ def test_a_typed_torchrun_is_asked_once_it_has_read_its_options(
 
 
 @pytest.mark.parametrize(
-    ("is_its_own", "asked"), [(True, [(sys.executable, ["train.py", "--seed", "1"])]), (False, [])]
+    ("is_its_own", "training", "asked"),
+    [(True, "on", [(sys.executable, ["train.py", "--seed", "1"])]), (False, "on", []), (True, "7", [])],
 )
 def test_a_function_is_planned_if_it_is_that_of_run_path(
-    is_its_own: bool, asked: list[tuple[str, list[str]]], monkeypatch: pytest.MonkeyPatch
+    is_its_own: bool, training: str, asked: list[tuple[str, list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torchrun, plans = ModuleType(TORCHRUN), list[tuple[str, list[str]]]()
     monkeypatch.setattr(torchrun, "run_script_path", print, raising=False)
     monkeypatch.setitem(sys.modules, TORCHRUN, torchrun)
     monkeypatch.setattr(agents, "plan_and_tell", lambda config, program, words: plans.append((program, words)))
-    monkeypatch.setenv(TRAINING, "on")
+    monkeypatch.setenv(TRAINING, training)
     monkeypatch.delenv(PLANNED, raising=False)
     program = print if is_its_own else str  # of a notebook
     given = config()

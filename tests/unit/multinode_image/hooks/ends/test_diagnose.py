@@ -212,6 +212,7 @@ def test_nodes_that_do_not_agree_are_told_what_they_were_told(text: str, environ
         pytest.param({0: (1, 8), 1: (-11, 8)}, 1, "11", id="a signal"),
         pytest.param({0: (-15, 8), 1: (1, 8)}, 1, "1", id="stopped by the agent"),
         pytest.param({0: (1, 8), 1: (-6, 8)}, 0, "1", id="aborted since another was gone"),
+        pytest.param({0: (-6, 8), 1: (1, 9)}, 1, "1", id="aborted before the agent has seen that"),
         pytest.param({0: (-15, 8), 1: (-6, 8)}, 1, "6", id="aborted"),
         pytest.param({0: (-10, 8), 1: (1, 8)}, 0, "10", id="a signal that somebody has sent"),
         pytest.param({0: (143, 8), 1: (-15, 9)}, 0, "143", id="a node of the job was told to end"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from multinode_image.hooks.ends.board import GOOD, PREFIX, Board
 from multinode_image.hooks.ends.ending import LAST, Again, describe_failure, run_to_the_end, wait_for_others
 from multinode_image.hooks.job import word
 from multinode_image.hooks.job.word import WORD
+from tests.support.clocks import Clock
 
 WAITS = 20.0  # seconds for another thread, at most
 
@@ -116,6 +119,32 @@ def test_a_failure_of_another_node_ends_one_that_has_ended_well(record: dict[str
     one.finish()  # type: ignore[attr-defined]
     other._multinode.closed = True
     assert outcome == ["ends with 1"] and [f"the job has failed: {said}"] == LAST
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_an_agent_says_and_tells_which_of_its_ranks_failed_first(is_gone: bool) -> None:
+    agent = Agent(store := Store(), 0, 1)
+    agent._multinode.closed, store.gone = True, is_gone
+    ending.tell_failure(agent, {"rank": 1, "code": 3})
+
+    host = socket.gethostname()
+    record = {"rank": 1, "code": 3, "host": host, "order": int(not is_gone)}
+    assert [json.loads(text) for name, text in store.items() if name.endswith("/text")] == [record] * (not is_gone)
+    assert LAST[0].startswith(f"the job has failed: rank 1 on node 0 ({host}) failed first, with code 3")
+    assert agent._multinode.failed == {0: record}
+
+
+def test_a_wait_is_in_vain_only_after_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WORD, str(tmp_path))
+    (tmp_path / "joining-0").touch()
+    clock, one = Clock(now=100.0), Agent(Store(), 0, 3)._multinode
+    monkeypatch.setattr(ending, "time", clock)
+    one.closed, one.good = True, {1}
+    said = list[bool]()
+    for clock.now in (100.0, 99.9 + ending.VAIN, 100.0 + ending.VAIN):
+        said.append(bool(ending.find_vain_wait(one, 2)))
+
+    assert said == [False, False, True]
 
 
 def test_a_node_that_starts_its_ranks_again_takes_the_others_along() -> None:

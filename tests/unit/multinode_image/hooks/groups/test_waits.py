@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -90,6 +91,7 @@ def look(one: Watch, spot: Spot, clock: Clock) -> None:
         pytest.param([(BARRIER, (7, 3), 0.0), (BARRIER, (8, 3), 0.1)], 0, id="the next one"),
         pytest.param([(BARRIER, (0, 3), 0.0), (BARRIER, (0, 4), 0.1)], 0, id="a backend that does not count, a step"),
         pytest.param([(PASS, (7, 3), 0.0), (PASS, (7, 3), 0.1)], 60, id="a backward pass that waits"),
+        pytest.param([(PASS, (7, 3), 99.0), (PASS, (7, 3), 99.1)], 60, id="a backward pass that waits, later"),
         pytest.param([(PASS, (7, 3), 0.0), (PASS, (7, 3), 9.0)], 0, id="a backward pass that computes"),
         pytest.param([(BARRIER, (7, 3), 0.0), (BARRIER, (7, 3), 9.0)], 60, id="a backend that spins"),
         pytest.param([(SLEEP, (7, 3), 0.0), (SLEEP, (7, 3), 0.1)], 0, id="work of its own"),
@@ -248,19 +250,26 @@ def test_who_was_forked_ends_no_thread_of_its_parent(watched: Watch) -> None:
     assert watched.thread.is_alive()
 
 
-@pytest.mark.parametrize("job", [Job(1, 2, "pod0", 29500, "0"), None], ids=["of an agent", "of rank 0"])
-def test_an_ended_rank_says_so_where_the_store_outlives_it(job: Job | None, monkeypatch: pytest.MonkeyPatch) -> None:
+JOB = Job(1, 2, "pod0", 29500, "0")
+
+
+@pytest.mark.parametrize(
+    ("job", "is_met"), [(JOB, True), (None, True), (JOB, False)], ids=["of an agent", "of rank 0", "not found yet"]
+)
+def test_an_ended_rank_says_so_where_the_store_outlives_it(
+    job: Job | None, is_met: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store()
     monkeypatch.setattr(waits, "read_job", lambda _: job)
     watched = Watch({"RANK": "1"}, 0)
-    watched.ranks = rank(store, 1)
+    watched.ranks = rank(store, 1) if is_met else None
     watched.stop()
     reader = rank(store, 0)
     reader.look()
     for number in (watched.answer, watched.ask, watched.asked):
         os.close(number)
 
-    assert [sign.doing for sign in reader.read.values()] == [ENDED] * (job is not None)
+    assert [sign.doing for sign in reader.read.values()] == [ENDED] * (job is not None and is_met)
 
 
 AGENT = Job(1, 4, "pod1", 29500, "2")
@@ -333,7 +342,7 @@ def test_a_look_leaves_a_word_when_a_rank_waits_and_when_it_goes_on(
     watched.wait = waited
     monkeypatch.setattr(waits, "locate", lambda _: SimpleNamespace(text="a (b)"))
     monkeypatch.setattr(waits, "leave_word", lambda _, text: left.append(text))
-    monkeypatch.setattr(waits, "find_ranks", lambda _: "ranks")
+    monkeypatch.setattr(waits, "find_ranks", mock.Mock(side_effect=["ranks"]))
     monkeypatch.setattr(Watch, "has_store", lambda self: len(compared) < 2)
     monkeypatch.setattr(Watch, "compare", lambda self, ranks: compared.append(ranks))
 

@@ -201,6 +201,18 @@ def test_a_training_of_a_task_in_another_directory_is_not_its_run(task: Any, tmp
     assert not (tmp_path / "other").exists() and not (tmp_path / "_multinode/run.json").exists()
 
 
+def test_a_directory_is_taken_once_whatever_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = list[str]()
+    monkeypatch.setattr(directory, "TAKEN", set())
+    monkeypatch.setattr(directory, "take_lock", lambda shared, _: taken.append(shared.path))
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    for place in (tmp_path, tmp_path, tmp_path / "link"):
+        directory.hold(str(place))
+
+    assert taken == [f"{tmp_path}/_multinode"]
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_all_ranks_end_where_the_directory_of_rank_0_holds_another_run(
     task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rank: int
