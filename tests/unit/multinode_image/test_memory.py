@@ -226,7 +226,7 @@ OF_LLAMA = Model(1_235_814_400, 2, 2048, 8192, 16, 32, 128256, 131072, True, "",
     [
         (MODEL, Workload(8, 128), 2_850_920_960),
         (MODEL, Workload(32, 128, bf16=True, several=True), 5_436_106_496),
-        (MODEL, Workload(8, 128, recomputes=True, optimizer="adafactor"), 1_467_202_560),
+        (MODEL, Workload(64, 512, recomputes=True, optimizer="adafactor"), 6_563_683_840),
         (OF_LLAMA, Workload(2, 64, accumulates=True), 10_775_707_648),
         (MODEL._replace(head="BertForMaskedLM"), Workload(16, 128, accumulates=True, optimizer="sgd"), 4_354_784_256),
     ],

@@ -13,8 +13,9 @@ import pytest
 
 from multinode_image.hooks.ends import agents
 from multinode_image.hooks.ends.options import TORCHRUN, describe_master, tell
-from multinode_image.hooks.ends.ranks import Ranks, TorchrunConfig
+from multinode_image.hooks.ends.ranks import Ranks, TorchrunConfig, hand_on
 from multinode_image.settings import PLANNED, TRAINING
+from tests.support.starts import SMOKE, make_facts, make_plan
 
 
 def config(nodes: tuple[int, int] = (2, 2), backend: str = "c10d") -> Any:
@@ -144,6 +145,16 @@ def test_a_function_is_planned_if_it_is_that_of_run_path(
 
     assert agents.prepare_agent(given, program, ["train.py", "--seed", "1"])[0] is program
     assert plans == asked
+
+
+def test_ranks_get_what_is_planned_and_torchrun_what_it_has_not_read() -> None:
+    environ = {"PET_NNODES": "1", "PET_NPROC_PER_NODE": "auto", "PET_MASTER_ADDR": "m", "A": "1"}
+    described = {"PET_NNODES": "1", "PET_NPROC_PER_NODE": "auto"}
+
+    ranks = hand_on(TorchrunConfig(described, "python3", ["x.py"]), make_plan(SMOKE, make_facts(environ)), environ)
+
+    assert ranks._replace(environ={}) == Ranks({}, "python3", 2, {"PET_MASTER_ADDR": "m"})
+    assert {**environ, "OMP_NUM_THREADS": "28", PLANNED: "1"}.items() <= ranks.environ.items()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError
@@ -199,6 +200,13 @@ def test_nodes_that_do_not_agree_are_told_what_they_were_told(text: str, environ
 
     assert said is not None and value in said.value and said.code == EXIT_OUTSIDE
     assert ("do not agree" in said.fact) == ("agent" not in text and "PET_RDZV_ENDPOINT" not in environ)
+
+
+def test_the_limit_of_files_that_holds_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (7, 9))
+    said = explain(OSError(24, "Too many open files"), place())
+
+    assert said is not None and said.value == "7"
 
 
 @pytest.mark.parametrize(
