@@ -213,7 +213,7 @@ def read_probe(line: str, said: str) -> Probe:
         facts: dict[str, Any] = parse_json(line)
         known = {name: type(usual)(facts[name]) for name, usual in asdict(Probe()).items() if name in facts}
         return Probe(**known) if "python" in known else Probe(error=said)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError):
         return Probe(error=said)
 
 

@@ -94,6 +94,7 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
         (limits(memory=GB // 2), "memory", WRONG, "512 MB", "--memory"),
         (limits(shm=64 << 20), "shm", WARNING, "64 MB", "--shm-size"),
         (limits(shm=65_535_999), "shm", WRONG, "62 MB", "--shm-size"),
+        (limits(shm=65_536_000), "shm", WARNING, "62 MB", "--shm-size"),
         (limits(shm=None), "shm", WRONG, "0 MB", "--shm-size"),
         ({"processes": 20}, "processes", WARNING, "20", "--pids-limit"),
         ({"thread": Refusal("no thread", "clone3", "a newer engine")}, "processes", WRONG, "clone3", "newer engine"),
@@ -152,6 +153,8 @@ def test_a_fault_is_named_with_its_remedy(
         (LAUNCHER, "launcher", "hosts of the hostfile"),
         ({"interfaces": {"lo": "unknown", "eth0": "up"}}, "network", "lo unknown, eth0 up; ranks meet on"),
         ({"interfaces": {}}, "network", "no interface; ranks meet on"),
+        (facts(machine=MACHINE._replace(quota=1.0)), "cores", "quota 1"),
+        (limits(memory=module.MEMORY), "memory", "GB"),
     ],
 )
 def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None:
@@ -186,6 +189,10 @@ def test_all_of_a_container_that_is_well_is_said() -> None:
         "ok       network      eth0 up, lo unknown; ranks meet on eth0",
         f"ok       directories  can be written by uid {os.getuid()}, gid {os.getgid()}: /out /tmp",
     ]
+
+
+def test_an_object_has_a_line_for_each_value() -> None:
+    assert write_json({}).splitlines() == ["{", '  "healthy": true,', '  "checks": []', "}"]
 
 
 def test_a_probe_that_died_is_said_where_something_was_to_be_imported() -> None:
@@ -284,7 +291,16 @@ def test_the_room_of_a_directory_is_that_where_it_would_be_made(
     assert disk == (room and room._replace(path=f"{tmp_path}{room.path}"))
 
 
-def test_a_view_has_what_a_training_would_find(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("variables", "limit", "processes", "places"),
+    [
+        ({"HF_HOME": "/hf", "TMPDIR": "/t"}, None, 30 + resource.RLIMIT_NPROC, {"/hf", "/t"}),
+        ({"HF_HOME": "", "TMPDIR": ""}, 9, 9, {"/tmp"}),
+    ],
+)
+def test_a_view_has_what_a_training_would_find(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], limit: int | None, processes: int, places: set[str]
+) -> None:
     root = PLAN.facts.root
     files = {f"{root}/constraints.txt": "six==1.17.0\nNumpy==2.*\nno pin\n", f"{root}/components.json": None}
     facts = replace(PLAN.facts, files=files.get)
@@ -294,11 +310,14 @@ def test_a_view_has_what_a_training_would_find(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "measure_room", lambda path: path)
     monkeypatch.setattr(module, "find_closed", lambda places, _: ["/closed"])
     monkeypatch.setattr(module, "read_user_limit", lambda kind: 30 + kind)
-    monkeypatch.setattr(module, "read_process_limit", lambda _: None)
+    monkeypatch.setattr(module, "read_process_limit", lambda _: limit)
+    fault = Refusal("no thread", "clone3", "a newer engine")
+    monkeypatch.setattr(module, "find_thread_fault", lambda *_: fault)
 
-    view = module.read_view(replace(PLAN, facts=facts), None)
+    view = module.read_view(replace(environ(**variables)["plan"], facts=facts), fault)
 
     assert view.locked == {"six": "1.17.0", "numpy": "2.*"}
     assert view.installed == {"six": (PLAN.facts.stack.backend,)} and view.interfaces == {"eth0": "unknown"}
-    assert (view.processes, view.files) == (30 + resource.RLIMIT_NPROC, 30 + resource.RLIMIT_NOFILE)
-    assert {OUTPUT, "/closed"} <= view.directories.keys() and "" not in view.directories
+    assert (view.processes, view.files) == (processes, 30 + resource.RLIMIT_NOFILE)
+    assert view.directories == {path: path for path in (OUTPUT, "/home/me", "/closed", *places)}
+    assert (view.refusal, view.thread, view.probe.path) == (fault, fault, (PLAN.facts.stack.backend,))

@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from multinode_image import timeouts
 from multinode_image.errors import Refusal
+from multinode_image.machine.image import LAUNCHED, name_stack
 from multinode_image.mpi import launch as module
 from multinode_image.mpi.hosts import Host, find_hosts, place_ranks, read_hostfile, read_hosts
-from multinode_image.mpi.launch import Job, job_variables, launch, make_bootstrap_variables, read_job, select_hosts
-from tests.support.starts import make_facts
+from multinode_image.mpi.keys import strip_preloads
+from multinode_image.mpi.launch import Access, Job, job_variables, launch, reach, read_job, select_hosts
+from tests.support.clocks import Clock
+from tests.support.starts import GLOO, make_facts
 
 A, B = Host("a", None), Host("b", None)
 
@@ -185,6 +188,8 @@ def test_all_ranks_get_the_master_and_the_size_of_their_world() -> None:
     given = {"MASTER_ADDR": "m", "MASTER_PORT": "1"}
     assert variables(given, TWO) == {**given, "MULTINODE_WORLD_SIZE": "2", "I_MPI_PIN": "0"}
     assert "I_MPI_PIN" not in variables({**given, "I_MPI_PIN_DOMAIN": "socket"}, TWO)
+    with pytest.raises(Refusal):
+        variables({"MULTINODE_WORLD_SIZE": "3"}, TWO)
 
 
 def test_all_names_are_looked_up_at_once() -> None:
@@ -233,20 +238,38 @@ def test_launch_waits_for_the_others_and_not_for_itself(
 
 
 @pytest.mark.parametrize(
-    ("environ", "interface", "given"),
+    ("environ", "address", "interface", "given"),
     [
-        ({}, "eth1", "eth1"),
-        ({}, None, None),
-        ({"I_MPI_HYDRA_IFACE": "ib0"}, "eth1", None),  # the user's stays
+        ({}, "10.0.0.2", "eth1", {"I_MPI_HYDRA_IFACE": "eth1", "HYDRA_IFACE": "eth1"}),
+        ({}, "10.0.0.2", None, {}),
+        ({}, None, "eth1", {}),
+        ({}, "fd00::2", "eth1", {}),
+        ({"I_MPI_HYDRA_IFACE": "ib0"}, "10.0.0.2", "eth1", {"HYDRA_IFACE": "eth1"}),  # the user's stays
     ],
 )
-def test_hydra_reaches_the_others_by_our_ssh(environ: dict[str, str], interface: str | None, given: str | None) -> None:
+def test_hydra_reaches_the_others_by_our_ssh(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], address: str | None, interface: str | None,
+    given: dict[str, str],
+) -> None:  # fmt: skip
     extra = {"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}  # the operator of MPIJob sets it
-    bootstrap = make_bootstrap_variables({**environ, **extra}, "/c", "/opt/x", interface)
-    assert bootstrap.get("I_MPI_HYDRA_IFACE") == given
-    assert bootstrap["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == bootstrap["HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
-    assert bootstrap["HYDRA_LAUNCHER_EXTRA_ARGS"] == "-F /c"
-    assert bootstrap["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
+    waited = list[Any]()
+    monkeypatch.setattr(module, "find_keys", lambda *given: given)
+    monkeypatch.setattr(module, "write_client", lambda keys, port: f"/{port}" if keys == (environ, "/d") else "")
+    monkeypatch.setattr(module, "wait_for_hosts", lambda *given: waited.append(given))
+    monkeypatch.setattr(module, "own_address", lambda host: {"b": address}[host])
+    monkeypatch.setattr(module, "name_interface", lambda _: interface)
+    monkeypatch.setattr(module, "time", Clock(now=100.0))
+    environ |= {**extra, "LD_PRELOAD": "/a/libtcmalloc.so.4"}
+
+    variables = reach(["b", "c"], environ, make_facts({}), 7, "/d")
+
+    assert waited == [(["b", "c"], Access("/2222", 2222, strip_preloads(environ), 107.0), 7)]
+    assert variables == {
+        LAUNCHED: name_stack(GLOO), "I_MPI_HYDRA_BOOTSTRAP": "ssh", "HYDRA_BOOTSTRAP": "ssh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/opt/multinode/ssh", "HYDRA_BOOTSTRAP_EXEC": "/opt/multinode/ssh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-F /2222 -o ConnectionAttempts=10",
+        "HYDRA_LAUNCHER_EXTRA_ARGS": "-F /2222", **given,
+    }  # fmt: skip
 
 
 def test_a_task_that_the_image_lacks_is_refused_before_hosts_are_looked_for() -> None:
