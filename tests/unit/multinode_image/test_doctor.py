@@ -92,6 +92,7 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
         (environ(OMP_NUM_THREADS="64"), "threads", WRONG, "OMP_NUM_THREADS=64", "unset OMP_NUM_THREADS"),
         (limits(memory=GB), "memory", WARNING, "1.0 GB", "--memory"),
         (limits(memory=GB // 2), "memory", WRONG, "512 MB", "--memory"),
+        (limits(memory=module.SMOKE_MEMORY), "memory", WARNING, "training a small model", "--memory"),
         (limits(shm=64 << 20), "shm", WARNING, "64 MB", "--shm-size"),
         (limits(shm=65_535_999), "shm", WRONG, "62 MB", "--shm-size"),
         (limits(shm=65_536_000), "shm", WARNING, "62 MB", "--shm-size"),
@@ -112,6 +113,8 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
         (probe(file="/home/me/torch/__init__.py"), "torch", WRONG, "/home/me/torch", "PYTHONPATH"),
         (probe(transformers="", broken="E: no nms", importing="torchvision"), "transformers", WRONG,
          "torchvision cannot be imported: E: no nms", "correct what is named"),
+        ({**probe(transformers="", broken="E"), "hidden": frozenset({"x"})}, "transformers", WRONG, "E", WITHOUT_HOME),
+        ({**probe(file="/home/me/torch"), "hidden": frozenset({"torch"})}, "torch", WRONG, "/home/me", WITHOUT_HOME),
         (probe(error="RuntimeError: no"), "backend", WRONG, "gloo: RuntimeError: no", "named"),
         ({**NODES, "interfaces": {"lo": "unknown"}}, "network", WRONG, "several nodes", "--network"),
         ({"directories": {"/out": None}}, "directories", WRONG, "/out", "-v results:/out"),
@@ -147,7 +150,12 @@ def test_a_fault_is_named_with_its_remedy(
         (limits(flags=frozenset({"avx2"})), "processor", "no unit computes in bf16"),
         ({}, "processes", "no limit"),
         ({"processes": 4096, "files": 1024}, "files", "1024 open files"),
-        (facts(files=lambda _: "CPU part\t: 0xd40\n"), "processor", "0xd40: bf16 by amx_bf16"),
+        *((facts(files={"/proc/cpuinfo": f"{name}\t: N1\n"}.get), "processor", "N1: bf16 by amx_bf16")
+          for name in ("model name", "Model", "CPU part")),
+        (environ(OMP_NUM_THREADS="4,64"), "threads", "OMP_NUM_THREADS=4,64, of"),
+        (environ(OMP_NUM_THREADS=""), "threads", "OMP_NUM_THREADS=, of"),
+        (NODES, "network", "ranks meet on eth0"),
+        ({"directories": {"/out": Disk("/out", module.CHECKPOINT, module.CHECKPOINT)}}, "directories", "/out"),
         (LAUNCHER, "network", "ranks meet on the network of the hosts"),
         (environ(GLOO_SOCKET_IFNAME=""), "network", "ranks meet on what the library picks"),
         (LAUNCHER, "launcher", "hosts of the hostfile"),
@@ -156,7 +164,7 @@ def test_a_fault_is_named_with_its_remedy(
         (facts(machine=MACHINE._replace(quota=1.0)), "cores", "quota 1"),
         (limits(memory=module.MEMORY), "memory", "GB"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None:
     checks = examine(replace(HEALTHY, **change))
 
@@ -192,13 +200,17 @@ def test_all_of_a_container_that_is_well_is_said() -> None:
 
 
 def test_an_object_has_a_line_for_each_value() -> None:
-    assert write_json({}).splitlines() == ["{", '  "healthy": true,', '  "checks": []', "}"]
+    text = write_json({"shm": Finding("1 GB")})
+    rows = ['"name": "shm",', '"value": "1 GB",', '"state": "ok",', '"remedy": ""']
+    checks = ['  "checks": [', "    {", *(f"      {row}" for row in rows), "    }", "  ]"]
+    assert text.splitlines() == ["{", '  "healthy": true,', *checks, "}"]
 
 
 def test_a_probe_that_died_is_said_where_something_was_to_be_imported() -> None:
     checks = examine(replace(HEALTHY, probe=Probe(error="exit code 139")))
 
-    assert {name for name, check in checks.items() if check.state == WRONG} == {"torch", "transformers", "backend"}
+    wrong = {name for name, check in checks.items() if check.state == WRONG and "exit code 139" in check.value}
+    assert wrong == {"torch", "transformers", "backend"}
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"python": 1, "path": 2}'])
@@ -209,7 +221,7 @@ def test_a_probe_that_died_leaves_its_last_words(line: str) -> None:
 @pytest.mark.parametrize(
     ("ended", "error"),
     [
-        (subprocess.CompletedProcess([], 3, b"", b"first\nbad\n"), "bad"),
+        (subprocess.CompletedProcess([], 3, b"", b"\xff\nbad\n"), "bad"),
         (subprocess.CompletedProcess([], -9, b"", b""), "exit code -9"),
         (subprocess.TimeoutExpired([], 1), f"no answer within {timeouts.PROBE} s"),
         (FileNotFoundError(2, "No such file or directory"), "python3: No such file or directory"),
@@ -221,7 +233,7 @@ def test_a_probe_that_does_not_answer(ended: Any, error: str, monkeypatch: pytes
 
 
 def test_the_last_object_that_a_probe_prints_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = subprocess.CompletedProcess([], 0, b'{"python": "3.10"}\n{"python": "3.11"}\na warning\n', b"")
+    done = subprocess.CompletedProcess([], 0, b'\xff\n{"python": "3.10"}\n{"python": "3.11"}\na warning\n', b"")
     run = mock.Mock(return_value=done)
     monkeypatch.setattr(subprocess, "run", run)
     assert run_probe(["python3"], {"A": "1"}) == Probe(python="3.11")
@@ -292,19 +304,22 @@ def test_the_room_of_a_directory_is_that_where_it_would_be_made(
 
 
 @pytest.mark.parametrize(
-    ("variables", "limit", "processes", "places"),
+    ("variables", "limit", "files", "path", "processes", "places", "locked", "interfaces"),
     [
-        ({"HF_HOME": "/hf", "TMPDIR": "/t"}, None, 30 + resource.RLIMIT_NPROC, {"/hf", "/t"}),
-        ({"HF_HOME": "", "TMPDIR": ""}, 9, 9, {"/tmp"}),
+        ({"HF_HOME": "/hf", "TMPDIR": "/t"}, None,
+         {"/opt/multinode/constraints.txt": "six==1.17.0\nNumpy==2.*\nno pin\n",
+          "/sys/class/net/eth0/operstate": "up\n"},
+         ("/x",), 30 + resource.RLIMIT_NPROC, {"/hf", "/t"}, {"six": "1.17.0", "numpy": "2.*"}, {"eth0": "up"}),
+        ({"HF_HOME": "", "TMPDIR": ""}, 9, {}, (), 9, {"/tmp"}, {}, {"eth0": "unknown"}),
     ],
-)
+)  # fmt: skip
 def test_a_view_has_what_a_training_would_find(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], limit: int | None, processes: int, places: set[str]
-) -> None:
-    root = PLAN.facts.root
-    files = {f"{root}/constraints.txt": "six==1.17.0\nNumpy==2.*\nno pin\n", f"{root}/components.json": None}
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], limit: int | None, files: dict[str, str],
+    path: tuple[str, ...], processes: int, places: set[str], locked: dict[str, str], interfaces: dict[str, str],
+) -> None:  # fmt: skip
+    argv = ["python3", "/opt/multinode/probe.py", "gloo"]
     facts = replace(PLAN.facts, files=files.get)
-    monkeypatch.setattr(module, "run_probe", lambda argv, _: Probe(path=(argv[-1],)))
+    monkeypatch.setattr(module, "run_probe", lambda words, _: Probe(path=path) if words == argv else None)
     monkeypatch.setattr(module, "read_installed", lambda path: {"six": path})
     monkeypatch.setattr(module, "list_directory", lambda _: ["eth0"])
     monkeypatch.setattr(module, "measure_room", lambda path: path)
@@ -316,8 +331,7 @@ def test_a_view_has_what_a_training_would_find(
 
     view = module.read_view(replace(environ(**variables)["plan"], facts=facts), fault)
 
-    assert view.locked == {"six": "1.17.0", "numpy": "2.*"}
-    assert view.installed == {"six": (PLAN.facts.stack.backend,)} and view.interfaces == {"eth0": "unknown"}
+    assert (view.locked, view.interfaces, view.installed) == (locked, interfaces, {"six": path or (SITE,)})
     assert (view.processes, view.files) == (processes, 30 + resource.RLIMIT_NOFILE)
     assert view.directories == {path: path for path in (OUTPUT, "/home/me", "/closed", *places)}
-    assert (view.refusal, view.thread, view.probe.path) == (fault, fault, (PLAN.facts.stack.backend,))
+    assert (view.refusal, view.thread) == (fault, fault)
