@@ -13,7 +13,7 @@ import pytest
 
 from multinode_image.explain import list_facts, plan_as_text
 from multinode_image.machine.limits import Limits
-from multinode_image.memory.estimate import Workload, estimate_rank, find_needed, load_model, read_workload
+from multinode_image.memory.estimate import AGENT, Workload, estimate_rank, find_needed, load_model, read_workload
 from multinode_image.memory.model import Model, find_model, read_model
 from multinode_image.tasks.command import SCRIPT, Command
 from multinode_image.world.model import World
@@ -296,6 +296,21 @@ def test_where_the_number_of_ranks_of_a_node_is_not_known_one_counts(tmp_path: P
     needed = find_needed(launcher, make_facts({"HOME": str(tmp_path)}), {"model": f"{tmp_path}/model"})
 
     assert needed and needed.node == needed.rank
+    two = place(World("alone", "", local_size=2), Command(SCRIPT, "/train.py", []))
+    needed = find_needed(two, make_facts({"HOME": str(tmp_path)}), {"model": f"{tmp_path}/model"})
+    assert needed and needed.node == 2 * needed.rank + AGENT
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"), [((), "bfloat16"), (("avx2",), "float32"), (("avx2", "amx_bf16"), "bfloat16")]
+)
+def test_bf16_counts_where_a_processor_has_it(tmp_path: Path, flags: Sequence[str], kind: str) -> None:
+    facts = make_facts({}, limits=Limits(1 << 30, 1 << 36, frozenset(flags)))
+    alone = place(World("alone", "", local_size=1), Command(SCRIPT, "/train.py", []))
+
+    needed = find_needed(alone, facts, {"model": save(tmp_path / "model", BERT), "bf16": True})
+
+    assert needed and needed.about == f"109 million weights, 8 x 128 words in {kind}"
 
 
 def test_smoke_has_no_model_to_read() -> None:
@@ -314,6 +329,7 @@ def test_smoke_has_no_model_to_read() -> None:
 )  # fmt: skip
 def test_arguments_that_count(arguments: dict[str, object], training: Workload) -> None:
     assert read_workload(OF_66_MILLION, arguments, several=False) == training
+    assert read_workload(OF_66_MILLION, arguments, several=True) == training._replace(several=True)
 
 
 @pytest.mark.parametrize("error", [OverflowError("int too large"), MemoryError(), OSError(5, "Input/output error")])
