@@ -76,7 +76,7 @@ def find_share(context: Context) -> Share:
     # Where Slurm gives each task more than its share of what we see, we see the processors of one task.
     if even or (of_task or 0) * ranks > len(machine.cpus):
         ranks = 1
-    elif pinned and ranks > 1:
+    elif pinned:
         node = node._replace(most=machine.container_cores)
     mine = share(node, ranks)
     return mine._replace(most=min(mine.most, of_task or mine.most))
@@ -163,11 +163,9 @@ def may_bind_threads(context: Context) -> bool:
     thread hands its processor on to what it starts: Intel's OpenMP takes that back in a fork alone, so the workers of a
     DataLoader that are not forked would share one.
     """
-    if context.process.role not in COMPUTING or release(context.stack.python) >= SERVES_FORKS:
-        return False
-    if any(context.environ.get(name) for name in OF_THE_USER):
-        return False
-    return context.machine.exclusive and shares_no_cores(context) and has_iomp(context)
+    is_ours = context.process.role in COMPUTING and not any(context.environ.get(name) for name in OF_THE_USER)
+    forks = release(context.stack.python) < SERVES_FORKS
+    return is_ours and forks and context.machine.exclusive and shares_no_cores(context) and has_iomp(context)
 
 
 def shares_no_cores(context: Context) -> bool:
@@ -200,7 +198,7 @@ def divide_cores(context: Context) -> Cores:
     offload = "0" if context.is_of_world and planned and planned >= mine.most else None
     workers = keep_workers(planned, mine, context.environ)
     worker_cpus = place_workers(context, workers, mine)
-    chosen = context.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or ""
+    chosen = context.environ.get("CCL_WORKER_AFFINITY", "")
     variables = set_threads(mine, workers, chosen, bind=may_bind_threads(context))
     # Of ranks that nobody has counted each has the cores to which its launcher binds it; under a quota none is bound.
     threads = (
@@ -227,7 +225,7 @@ def set_threads(mine: Share, workers: int, worker_cpus: str, *, bind: bool) -> d
     """
     busy = read_cpus(worker_cpus) if workers else frozenset()
     lost = -(-sum(1 for core in mine.cores if core & busy) // mine.ranks) if busy else workers
-    alone = mine.ranks == 1 and mine.most == len(mine.cores)
+    alone = mine.most == len(mine.cores)  # no other rank has a part of them
     bound = {"KMP_AFFINITY": BOUND} if bind and alone and mine.spread and not workers else {}
     return {"OMP_NUM_THREADS": str(max(1, mine.most - lost)), **bound}
 

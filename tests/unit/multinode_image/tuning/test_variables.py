@@ -198,11 +198,20 @@ def test_a_launcher_may_say_whose_cores_they_are(
         ("3.14", {}, False),  # the workers of a DataLoader would inherit the processor of a thread
         ("3.13", {"OMP_PROC_BIND": "false"}, False),
         ("3.13", {"GOMP_CPU_AFFINITY": "0"}, False),
+        ("3.13", {"LD_PRELOAD": "/mine.so"}, False),
     ],
 )
 def test_threads_are_bound_where_that_is_ours_to_do(python: str, environ: dict[str, str], bound: bool) -> None:
     variables = values(LONE, look_at(TWO), GLOO._replace(python=python), environ=environ)
     assert ("KMP_AFFINITY" in variables) == bound
+    assert "KMP_AFFINITY" not in values(LONE, look_at(TWO), environ=environ, image=ALL - {OPENMP})
+
+
+def test_only_a_training_needs_a_worker_of_oneccl() -> None:
+    without = {"CCL_WORKER_COUNT": "0"}
+    assert values(PAIR, look_at(TWO), CCL, environ=without, role=Role.PROGRAM)["OMP_NUM_THREADS"] == "56"
+    with pytest.raises(Refusal, match="CCL_WORKER_COUNT=0"):
+        values(PAIR, look_at(TWO), CCL, environ=without)
 
 
 WRAPPER = "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so"
