@@ -12,6 +12,7 @@ import pytest
 
 from multinode_image.errors import EXIT_OUTSIDE, EXIT_USER
 from multinode_image.hooks.ends.diagnose import Place, explain
+from multinode_image.machine import limits
 from multinode_image.machine.limits import Disk
 
 HOST = socket.gethostname()
@@ -200,6 +201,26 @@ def test_nodes_that_do_not_agree_are_told_what_they_were_told(text: str, environ
 
     assert said is not None and value in said.value and said.code == EXIT_OUTSIDE
     assert ("do not agree" in said.fact) == ("agent" not in text and "PET_RDZV_ENDPOINT" not in environ)
+
+
+@pytest.mark.parametrize("failures", [{}, [SimpleNamespace(exitcode=1, timestamp=8)], None])
+def test_failures_of_other_libraries_are_none_of_ranks(failures: object) -> None:
+    error = MemoryError("DefaultCPUAllocator: can't allocate memory")
+    error.failures = failures  # type: ignore[attr-defined]
+
+    said = explain(error, place())
+    assert said is not None and "got no memory" in said.fact
+
+
+def test_a_kill_by_hand_is_no_want_of_memory() -> None:
+    ended, killed = Exception("FAILED"), Exception("FAILED")
+    by_hand, error = (SimpleNamespace(exitcode=code, timestamp=when) for code, when in ((-9, 9), (1, 8)))
+    ended.failures, killed.failures = {0: by_hand, 1: error}, {0: by_hand}  # type: ignore[attr-defined]
+    after_another = place({"RANK": "3", limits.VARIABLE: "1"})
+
+    first, alone = explain(ended, after_another), explain(killed, after_another)
+    assert first is not None and first.fact.startswith(f"rank 1 on {HOST} ")
+    assert alone is not None and alone.value == "9"
 
 
 def test_the_limit_of_files_that_holds_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

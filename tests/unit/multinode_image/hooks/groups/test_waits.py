@@ -112,13 +112,16 @@ def test_rank_0_says_once_who_waits_for_whom(
 ) -> None:
     store = Store()
     both = [watch(rank(store, number)) for number in range(2)]
+    said = ""
     for _ in range(40):
         look(both[1], second, clock)
+        assert capsys.readouterr().err == ""
         look(both[0], first, clock)
+        said += capsys.readouterr().err
         clock.now += BEAT
 
     waiting = int(first is SLEEP)
-    assert capsys.readouterr().err == (
+    assert said == (
         f"multinode: rank {waiting} has waited 1 min at train.py:31 (barrier); "
         f"rank {1 - waiting} is at prepare.py:17 (sleep)\n"
     )
@@ -218,6 +221,8 @@ def test_a_rank_that_ends_asks_whether_the_others_live(
     assert describe_others().startswith(f"rank 0 {said}")
     watched.pid += 1
     assert describe_others() == "", "a process that was forked from a rank"
+    watched.pid, watched.ranks = os.getpid(), None
+    assert describe_others() == "", "a rank that has found no other"
 
 
 @pytest.fixture
@@ -257,11 +262,11 @@ JOB = Job(1, 2, "pod0", 29500, "0")
     ("job", "is_met"), [(JOB, True), (None, True), (JOB, False)], ids=["of an agent", "of rank 0", "not found yet"]
 )
 def test_an_ended_rank_says_so_where_the_store_outlives_it(
-    job: Job | None, is_met: bool, monkeypatch: pytest.MonkeyPatch
+    job: Job | None, is_met: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store()
     monkeypatch.setattr(waits, "read_job", lambda _: job)
-    watched = Watch({"RANK": "1"}, 0)
+    watched = Watch({"RANK": "1", WORD: str(tmp_path)}, 0)
     watched.ranks = rank(store, 1) if is_met else None
     watched.stop()
     reader = rank(store, 0)
@@ -270,6 +275,7 @@ def test_an_ended_rank_says_so_where_the_store_outlives_it(
         os.close(number)
 
     assert [sign.doing for sign in reader.read.values()] == [ENDED] * (job is not None and is_met)
+    assert (tmp_path / f"{IDLE}1").read_text() == ENDED
 
 
 AGENT = Job(1, 4, "pod1", 29500, "2")
@@ -285,6 +291,17 @@ def test_ranks_are_asked_by_the_store_of_their_job(
     ranks = waits.find_ranks({})
 
     assert (ranks and (ranks.store, ranks.rank, ranks.size)) == ((("pod1", 29500), 1, 4) if asks else None)
+
+
+@pytest.mark.parametrize(("job", "formed", "has"), [(AGENT, False, True), (None, True, True), (None, False, False)])
+def test_a_store_is_that_of_an_agent_or_of_a_group(
+    job: Job | None, formed: bool, has: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waits, "read_job", lambda _: job)
+    monkeypatch.setitem(sys.modules, "torch.distributed.distributed_c10d", group(0, 2, GROUP_STORE, formed=formed))
+    watched = watch(None)
+    watched.environ = {}
+    assert watched.has_store() is has
 
 
 def test_a_word_is_left_for_what_has_started_the_rank(tmp_path: Path) -> None:
@@ -338,8 +355,10 @@ def test_a_look_leaves_a_word_when_a_rank_waits_and_when_it_goes_on(
     left, compared = list[str](), list[object]()
     watched = watch(None)
     watched.environ, watched.main, watched.gone, watched.idle, watched.beat = {}, 0, False, False, 0
-    waited: Any = SimpleNamespace(note=lambda *_: None, seconds=0.0)
+    noted = list[Any]()
+    waited: Any = SimpleNamespace(note=lambda *given: noted.append(given), seconds=0.0)
     watched.wait = waited
+    monkeypatch.setattr(waits, "count_exchanges", lambda _: 7)
     monkeypatch.setattr(waits, "locate", lambda _: SimpleNamespace(text="a (b)"))
     monkeypatch.setattr(waits, "leave_word", lambda _, text: left.append(text))
     monkeypatch.setattr(waits, "find_ranks", mock.Mock(side_effect=["ranks"]))
@@ -351,6 +370,7 @@ def test_a_look_leaves_a_word_when_a_rank_waits_and_when_it_goes_on(
         watched.look()
         assert watched.idle is expected
     assert left == words and compared == ["ranks"] * min(2, len(seconds)) and watched.beat == len(seconds)
+    assert [(spot.text, progress) for spot, progress, *_ in noted] == [("a (b)", (7, 0))] * len(seconds)
 
 
 def test_a_store_that_has_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
