@@ -228,6 +228,7 @@ OF_LLAMA = Model(1_235_814_400, 2, 2048, 8192, 16, 32, 128256, 131072, True, "",
         (MODEL, Workload(32, 128, bf16=True, several=True), 5_436_106_496),
         (MODEL, Workload(64, 512, recomputes=True, optimizer="adafactor"), 6_563_683_840),
         (OF_LLAMA, Workload(2, 64, accumulates=True), 10_775_707_648),
+        (OF_LLAMA, Workload(2, 64, bf16=True), 10_473_717_760),
         (MODEL._replace(head="BertForMaskedLM"), Workload(16, 128, accumulates=True, optimizer="sgd"), 4_354_784_256),
     ],
 )
@@ -236,7 +237,7 @@ def test_what_is_estimated_is_what_it_was(model: Model, training: Workload, take
     assert estimate_rank(model, training) == taken
 
 
-@pytest.mark.parametrize(("release", "width"), [("4.57.6", 4), ("5.23.0", 2)])
+@pytest.mark.parametrize(("release", "width"), [("4.57.6", 4), ("5.0.0", 2), ("5.23.0", 2)])
 def test_older_releases_load_all_weights_in_float32(tmp_path: Path, release: str, width: int) -> None:
     place = save(tmp_path / "m", BERT, model={"a": entry("BF16", 7)})
     facts = make_facts({"HOME": str(tmp_path)}, GLOO._replace(transformers=release))
@@ -244,6 +245,7 @@ def test_older_releases_load_all_weights_in_float32(tmp_path: Path, release: str
     model = load_model(facts, {"model": place})
 
     assert model and model.width == width
+    assert load_model(facts, {}) is None
 
 
 OF_66_MILLION = Model(66_000_000, 4, 768, 3072, 6, 12, 30522, 512, False, "", 0.1)

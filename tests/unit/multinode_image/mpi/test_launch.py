@@ -178,7 +178,7 @@ def test_the_code_of_a_job_is_that_of_its_first_rank_or_of_a_signal(
     handlers, log = dict[int, Any](), list[Any]()
     monkeypatch.setattr(signal, "signal", lambda number, handler: handlers.update({number: handler}))
     monkeypatch.setattr(signal, "setitimer", lambda _, seconds: log.append(("timer", seconds)))
-    monkeypatch.setattr(launch, "offer_place", lambda environ: environ.update({WORD: "here"}))
+    monkeypatch.setattr(launch, "offer_place", lambda environ: environ.setdefault(WORD, "here"))
     monkeypatch.setattr(launch, "take_last_line", lambda environ: ["trained"] if environ[WORD] == "here" else [])
     monkeypatch.setattr(launch, "subprocess", SimpleNamespace(Popen=Hydra(code, signals, handlers, log)))
     environ = {"A": "1", WORD: "of another job", launch.OF_HYDRA[0]: "x"}

@@ -154,7 +154,7 @@ def variables(environ: dict[str, str], hosts: dict[str, int]) -> dict[str, str]:
     ],
 )
 def test_the_words_of_launch_are_read(words: list[str], environ: dict[str, str], seconds: int) -> None:
-    typed = ["--hosts", "a:1,b:1", "-n", "2", "--ppn=1", *words, "smoke", "--bf16"]
+    typed = ["--hosts", "a:2,b:2,c:2", "-n", "2", "--ppn=1", *words, "smoke", "--bf16"]
     assert read_job(typed, environ, make_facts({})) == (TWO, ["smoke", "--bf16"], seconds)
 
 
