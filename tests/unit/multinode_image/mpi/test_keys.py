@@ -8,10 +8,11 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from multinode_image.errors import Refusal
+from multinode_image.errors import EXIT_OUTSIDE, Refusal
 from multinode_image.machine.files import make_private
 from multinode_image.mpi import keys as module
 from multinode_image.mpi.keys import (
@@ -40,6 +41,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 PUBLIC = "ssh-ed25519 BBBB me\n"
+SILENT = {
+    "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "check": False,
+    "encoding": "utf-8", "errors": "replace",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +52,13 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Stand in for ssh-keygen, whose exit code a test may change, and for a machine that has one address."""
     answer = {"code": 0}
 
-    def keygen(words: list[str], _: object) -> subprocess.CompletedProcess[str]:
-        assert words[:-1] == ["-y", "-P", "", "-f"] and words[-1].endswith("/id")
+    def run(words: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        assert words[:-1] == ["ssh-keygen", "-y", "-P", "", "-f"] and words[-1].endswith("/id")
+        assert options.pop("env") and options == SILENT
         return subprocess.CompletedProcess(words, answer["code"], PUBLIC)
 
     monkeypatch.setattr(module, "is_here", lambda host: host == "127.0.0.1")
-    monkeypatch.setattr(module, "keygen", keygen)
+    monkeypatch.setattr(module, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": run}))
     return answer
 
 
@@ -116,12 +122,48 @@ def write_late(path: Path) -> None:
 def test_the_client_talks_only_to_holders_of_the_mounted_key(tmp_path: Path) -> None:
     keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
 
-    config = Path(write_client(keys, 2222)).read_text().splitlines()
+    config = Path(write_client(keys, 2222)).read_text()
 
-    assert {"StrictHostKeyChecking yes", "Port 2222", f"UserKnownHostsFile {tmp_path}/known_hosts"} <= set(config)
-    assert "GlobalKnownHostsFile /dev/null" in config  # the image's own may know other keys
+    assert (
+        config
+        == f"""Host *
+Port 2222
+IdentityFile {tmp_path}/id
+IdentitiesOnly yes
+BatchMode yes
+UserKnownHostsFile {tmp_path}/known_hosts
+GlobalKnownHostsFile /dev/null
+StrictHostKeyChecking yes
+UpdateHostKeys no
+LogLevel ERROR
+ConnectTimeout 10
+ServerAliveInterval 10
+ServerAliveCountMax 3
+{module.MODERN}
+"""
+    )
     known = (tmp_path / "known_hosts").read_text()
     assert known == "@cert-authority * ssh-ed25519 AAAA me\n* ssh-ed25519 AAAA me\n"
+
+
+@pytest.mark.parametrize("codes", [[0, 0], [1], [0, 1]])
+def test_a_host_key_is_made_and_signed_by_the_mounted_key(monkeypatch: pytest.MonkeyPatch, codes: list[int]) -> None:
+    asked = list[str]()
+
+    def keygen(words: list[str], environ: object) -> subprocess.CompletedProcess[str]:
+        asked.append(" ".join(words))
+        return subprocess.CompletedProcess(words, codes[len(asked) - 1], "", "no\n")
+
+    monkeypatch.setattr(module, "keygen", keygen)
+    make = ["-q -t ed25519 -N  -f /d/host", "-q -s /d/id -I multinode -h /d/host.pub"]
+    keys = Keys("/d", "/d/id", PUBLIC, "/d/authorized_keys")
+    if any(codes):
+        with pytest.raises(Refusal) as caught:
+            module.make_host_key(keys, {})
+        assert (caught.value.value, caught.value.code) == ("no", EXIT_OUTSIDE)
+    else:
+        assert module.make_host_key(keys, {}) == ["HostKey /d/host", "HostCertificate /d/host-cert.pub"]
+    assert asked == make[: len(codes)]
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "ssh", "-1", "000001999999999999"])
