@@ -117,6 +117,7 @@ def test_the_weights_of_a_small_model_are_counted_to_the_last(
         ({"model": {"a": entry("F32", -1), "b": entry("F32", 2**40), "c": entry("F32", True), "d": 1}}, None, 4),
         ({"model": {"a": entry("F32", *[2**31] * 100)}}, None, 4),
         ({"model": {"a": entry("F32")}}, 1, 4),
+        *(({"model": {"a": entry("F32", length)}}, None, 4) for length in (True, "7", 2.0, -1, 2**40)),
     ],
 )  # fmt: skip
 def test_stored_weights_are_exact(tmp_path: Path, files: Mapping[str, object], weights: int | None, width: int) -> None:
@@ -165,10 +166,19 @@ def test_files_of_weights_that_wait_or_fill_the_memory_are_not_read(tmp_path: Pa
         {**BERT, "hidden_size": True}, {**BERT, "vocab_size": 2**40}, {**BERT, "num_hidden_layers": -1},
         {"text_config": BERT["hidden_size"]}, {**BERT, "attention_probs_dropout_prob": 10**399},
         json.dumps({**BERT, "attn_pdrop": 0.5}).replace("0.5", "1e400"), {**BERT, "initializer_range": float("nan")},
+        *({**BERT, name: 0} for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")),
     ],
 )  # fmt: skip
 def test_what_is_no_shape_gives_no_model(tmp_path: Path, config: object) -> None:
     assert read_model(save(tmp_path / "m", config)) is None
+
+
+@pytest.mark.parametrize("name", ["attention_probs_dropout_prob", "attention_dropout", "attn_pdrop"])
+@pytest.mark.parametrize("rate", [0, 0.25])
+def test_the_dropout_of_attention_is_read(tmp_path: Path, name: str, rate: float) -> None:
+    model = read_model(save(tmp_path / "m", {**BERT, name: rate}))
+
+    assert model is not None and model.dropout == rate
 
 
 @pytest.mark.parametrize(

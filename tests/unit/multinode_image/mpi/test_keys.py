@@ -93,6 +93,7 @@ def test_without_a_key_all_places_and_the_way_to_make_one_are_named(tmp_path: Pa
 
     assert caught.value.value == f"looked in {tmp_path}/keys and {tmp_path}/.ssh and {tmp_path}/own/.ssh"
     assert f"in {tmp_path}/keys on every node" in caught.value.remedy
+    assert [*module.places({"HOME": "/h"})] == [module.MOUNT, "/h/.ssh", f"{tmp_path}/own/.ssh"]
 
 
 @pytest.mark.parametrize(

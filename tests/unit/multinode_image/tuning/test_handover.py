@@ -152,6 +152,7 @@ RANK_OF_MPI, MPIRUN = Process(has_file=lambda path: True), SHELL._replace(progra
         (ALONE._replace(local_size=1), TIGHT, Process(), True),  # one process, whose user wants it so
         (World("torchrun", "", (2, 2), 0, 1, master="m"), TIGHT, SHELL, True),
         (BY_MPI._replace(local_size=1, rank=0, local_rank=0, size=1), TIGHT, RANK_OF_MPI, True),
+        (BY_MPI._replace(nodes=(2, 2), local_size=1, local_rank=0), TIGHT, RANK_OF_MPI, False),
     ],
 )
 def test_no_variable_binds_all_ranks_to_one_core(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+from unittest import mock
+
 import pytest
 
 from multinode_image.errors import Refusal
 from multinode_image.hooks.job.one_job import count_meant
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
-from multinode_image.settings import SIZE
+from multinode_image.settings import SIZE, Setting
 from multinode_image.tuning.context import Process, Role, read_threads, set_local_size
-from multinode_image.tuning.variables import find_node, set_rank_variables, settle_size, tune
+from multinode_image.tuning.variables import SOURCE, find_node, set_rank_variables, settle_size, take_setvars, tune
 from multinode_image.world.model import MPI, World
 from multinode_image.world.table import detect
 from tests.support.machines import Box, cpuset, look_at, pod
@@ -143,6 +147,7 @@ GUIDE = {**W4, "CCL_WORKER_AFFINITY": "0,1,2,3,32,33,34,35"}
         (PAIR, look_at(Box(1, 4)), {}, "1", None, "0,2", None),
         (PAIR, look_at(Box(1, 4)), W2, "2", None, None, "0"),
         (PAIR, look_at(Box(1, 4)), OFF, "2", None, None, None),
+        (PAIR, look_at(Box(1, 4)), {**W2, "CCL_WORKER_OFFLOAD": "1"}, "1", None, None, "0"),
         (PAIR, look_at(SMALL), {"CCL_WORKER_OFFLOAD": "1"}, "1", None, None, "0"),  # kept yours
         (PODS, look_at(Box(1, 1)), {}, "1", None, None, "0"),
         # A number that was mistyped is not listed.
@@ -181,6 +186,7 @@ STEP = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_CPUS_PER_TASK": "14"}
         (SLURM, "0-55", {**STEP, "SLURM_CPUS_PER_TASK": "2"}, "2", None),
         (SLURM, "0-55", {**STEP, "SLURM_STEP_NUM_TASKS": "1"}, "14", None),  # of another step
         (SLURM, "0-55", {"SLURM_STEP_NUM_TASKS": "1", "SLURM_CPUS_PER_TASK": "2"}, "14", None),
+        (SLURM._replace(launcher="mpi"), "0-55", {**STEP, "SLURM_CPUS_PER_TASK": "2"}, "2", None),
         (SLURM._replace(launcher="torchrun"), "0-55", {**STEP, "SLURM_CPUS_PER_TASK": "2"}, "14", None),
     ],
 )
@@ -250,7 +256,14 @@ def test_a_typed_torchrun_is_told_no_address_that_it_would_take_for_the_users(
 
 
 @pytest.mark.parametrize(
-    ("yours", "kmp"), [("", True), ("/usr/lib/libmine.so", False), (f"libmine.so:{OPENMP}", True), (WRAPPER, True)]
+    ("yours", "kmp"),
+    [
+        ("", True),
+        ("/usr/lib/libmine.so", False),
+        (f"libmine.so:{OPENMP}", True),
+        (WRAPPER, True),
+        (f"{WRAPPER}:/mine.so", False),
+    ],
 )
 def test_a_preload_of_the_users(yours: str, kmp: bool) -> None:
     tuned = tune(ALONE, look_at(SMALL), {"LD_PRELOAD": yours}, GLOO, Process(has_file=ALL.__contains__))
@@ -311,6 +324,24 @@ def test_the_node_of_a_rank(ranks: list[tuple[int, int]], nodes: int, local_size
 
     assert [find_node(world, {}) for world in worlds] == node_of
     assert find_node(worlds[-1]._replace(launcher="slurm"), {"SLURM_NODEID": "7"}) == 7
+
+
+def test_what_the_script_of_oneccl_sets_is_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "oneccl_bindings_for_pytorch/env/setvars.sh"
+    stack, environ = CCL._replace(site=str(tmp_path)), {"PATH": "/bin", "HOME": "/h", "A": "1"}
+    dump = b"PATH=/x:/bin\0CCL_ROOT=/\xff\0HOME=/h\0A=2\0SHLVL=1\0"
+    run = mock.Mock(return_value=subprocess.CompletedProcess([], 0, dump))
+    monkeypatch.setattr(subprocess, "run", run)
+    assert take_setvars(environ, stack) == []
+    script.parent.mkdir(parents=True)
+    script.touch()
+
+    taken = take_setvars(environ, stack)
+    assert taken == [Setting("PATH", "/x:/bin", "setvars.sh"), Setting("CCL_ROOT", "/\udcff", "setvars.sh")]
+    assert take_setvars({**environ, "CCL_ROOT": "/"}, stack) == take_setvars(environ, GLOO) == []
+    argv = ["bash", "--noprofile", "--norc", "-c", SOURCE, "bash", str(script)]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "check": False}
+    assert run.mock_calls == [mock.call(argv, env=environ, **options)]
 
 
 READ = {"": None, " ": None, "2": 2, "4,2": 4, " 4, 2 ": 4, "007": 7}

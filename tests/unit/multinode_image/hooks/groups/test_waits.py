@@ -199,6 +199,19 @@ def test_a_rank_without_a_sign_is_not_said_to_wait(clock: Clock) -> None:
     assert mine.describe([1]) == "rank 1 has given no sign for 25 s, and was at train.py:31 (barrier)"
 
 
+def test_who_has_ended_and_this_rank_itself_are_not_called_silent(clock: Clock) -> None:
+    one = rank(Store(), 0)
+    for number, doing in enumerate(("sleep", ENDED, "sleep")):
+        one.take(number, Sign(1, "train.py:3", doing, 0.0))
+
+    assert [one.is_silent(number, clock.now + 1) for number in range(3)] == [False, False, True]
+
+
+@pytest.mark.parametrize(("count", "named"), [(4, "ranks 0, 1, 2, 3 are"), (6, "ranks 0, 1, 2, 3 and 2 more are")])
+def test_a_line_names_a_few_ranks(count: int, named: str) -> None:
+    assert waits.join(range(count), "is at train.py:3") == f"{named} at train.py:3"
+
+
 @pytest.mark.parametrize(
     ("lives", "said"), [(True, "is at prepare.py:17 (sleep)"), (False, "has given no sign for 6 s")]
 )
