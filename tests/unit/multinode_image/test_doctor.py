@@ -35,7 +35,7 @@ from multinode_image.decide import Plan
 from multinode_image.errors import Refusal
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import TORCH_INDEX, WITHOUT_HOME, Stack
-from multinode_image.machine.limits import Disk, Limits
+from multinode_image.machine.limits import MEMORY, SMOKE_MEMORY, Disk, Limits
 from multinode_image.settings import Prepared
 from multinode_image.tasks.command import DOCTOR, Command
 from multinode_image.tasks.defaults import OUTPUT
@@ -92,7 +92,7 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
         (environ(OMP_NUM_THREADS="64"), "threads", WRONG, "OMP_NUM_THREADS=64", "unset OMP_NUM_THREADS"),
         (limits(memory=GB), "memory", WARNING, "1.0 GB", "--memory"),
         (limits(memory=GB // 2), "memory", WRONG, "512 MB", "--memory"),
-        (limits(memory=module.SMOKE_MEMORY), "memory", WARNING, "training a small model", "--memory"),
+        (limits(memory=SMOKE_MEMORY), "memory", WARNING, "training a small model", "--memory"),
         (limits(shm=64 << 20), "shm", WARNING, "64 MB", "--shm-size"),
         (limits(shm=65_535_999), "shm", WRONG, "62 MB", "--shm-size"),
         (limits(shm=65_536_000), "shm", WARNING, "62 MB", "--shm-size"),
@@ -162,7 +162,7 @@ def test_a_fault_is_named_with_its_remedy(
         ({"interfaces": {"lo": "unknown", "eth0": "up"}}, "network", "lo unknown, eth0 up; ranks meet on"),
         ({"interfaces": {}}, "network", "no interface; ranks meet on"),
         (facts(machine=MACHINE._replace(quota=1.0)), "cores", "quota 1"),
-        (limits(memory=module.MEMORY), "memory", "GB"),
+        (limits(memory=MEMORY), "memory", "GB"),
     ],
 )  # fmt: skip
 def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None:
@@ -333,5 +333,6 @@ def test_a_view_has_what_a_training_would_find(
 
     assert (view.locked, view.interfaces, view.installed) == (locked, interfaces, {"six": path or (SITE,)})
     assert (view.processes, view.files) == (processes, 30 + resource.RLIMIT_NOFILE)
-    assert view.directories == {path: path for path in (OUTPUT, "/home/me", "/closed", *places)}
+    directories = {path: str(disk) for path, disk in view.directories.items()}
+    assert directories == {path: path for path in (OUTPUT, "/home/me", "/closed", *places)}
     assert (view.refusal, view.thread) == (fault, fault)

@@ -268,6 +268,7 @@ def test_what_another_user_has_left_in_a_cache_is_found(tmp_path: Path) -> None:
 
 def test_what_is_closed_is_named_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uid = os.getuid()
+    assert explain_closed("closed", str(tmp_path)).remedy.startswith("mount a directory")
     monkeypatch.setattr(os, "getuid", lambda: uid + 1)
     mine = explain_closed("closed", str(tmp_path), "another")
     assert mine.value == f"{tmp_path} of uid {uid}, and this is uid {uid + 1}"

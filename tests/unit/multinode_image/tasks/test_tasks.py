@@ -63,6 +63,20 @@ def test_doctor_runs_as_ranks_where_the_network_is_measured(words: list[str], ki
     assert (command.kind, command.trains) == (kind, trains)
 
 
+@pytest.mark.parametrize(
+    ("module", "file"), [("pkg.train", "pkg/train.py"), ("pkg.sub", "pkg/sub/__main__.py"), ("pkg.none", "pkg.none")]
+)
+def test_a_module_is_a_file_or_a_package_of_this_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, file: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pkg/sub").mkdir(parents=True)
+    for name in ("pkg/train.py", "pkg/sub/__main__.py"):
+        (tmp_path / name).touch()
+
+    assert read_command(["-m", module, "--a"], {}, lambda *_: None).script == (file, ["--a"])
+
+
 def test_every_script_of_the_examples_is_a_task(tmp_path: Path) -> None:
     for name in ("images/run_mae.py", "sound/run_speech_recognition_ctc.py", "text/run_qa_beam_search.py"):
         (tmp_path / "examples/pytorch" / name).parent.mkdir(parents=True)

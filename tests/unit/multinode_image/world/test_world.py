@@ -81,8 +81,24 @@ def test_what_contradicts_itself_is_refused(environ: dict[str, str], fact: str) 
 
 
 @pytest.mark.parametrize(
+    ("environ", "value"),
+    [
+        (left_by("intel-mpi-1", "open-mpi-0"),
+         "PMI_RANK=1 PMI_SIZE=2, OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2"),
+        ({**left_by("sagemaker"), "SM_CURRENT_HOST": "x"}, "SM_CURRENT_HOST=x of 2 in SM_HOSTS"),
+        ({**DSTACK, "DSTACK_NODE_RANK": "2"}, "DSTACK_NODE_RANK=2 of 2 in DSTACK_NODES_NUM"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_variables_that_contradict(environ: dict[str, str], value: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        detect(environ)
+    assert caught.value.value == value
+
+
+@pytest.mark.parametrize(
     ("left", "more", "kind", "place"),
     [
+        ((), {"PMI_RANK": "0", "PMI_SIZE": "1"}, "mpi", (0, 1)),
         ((), {"RANK": "0", "MASTER_ADDR": "127.0.0.1"}, "alone", (None, None)),
         # One inside the other, the innermost last: its variables are the ones that count.
         (("mpijob-worker", "intel-mpi-two-hosts-1"), {}, "mpi", (1, 2)),
