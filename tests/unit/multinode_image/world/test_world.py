@@ -98,7 +98,6 @@ def test_a_refusal_names_the_variables_that_contradict(environ: dict[str, str], 
 @pytest.mark.parametrize(
     ("left", "more", "kind", "place"),
     [
-        ((), {"PMI_RANK": "0", "PMI_SIZE": "1"}, "mpi", (0, 1)),
         ((), {"RANK": "0", "MASTER_ADDR": "127.0.0.1"}, "alone", (None, None)),
         # One inside the other, the innermost last: its variables are the ones that count.
         (("mpijob-worker", "intel-mpi-two-hosts-1"), {}, "mpi", (1, 2)),

@@ -134,6 +134,24 @@ def test_an_agent_says_and_tells_which_of_its_ranks_failed_first(is_gone: bool) 
     assert agent._multinode.failed == {0: record}
 
 
+@pytest.mark.parametrize(
+    ("others", "number", "seconds", "is_done"), [(1, 0, 1.0, False), (2, 0, 0.0, True), (2, 1, 1.0, False)]
+)
+def test_who_keeps_the_store_leaves_once_all_have_read(
+    others: int, number: int, seconds: float, is_done: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, store = Clock(now=100.0), Store()
+    one = Agent(store, number, 3)._multinode
+    monkeypatch.setattr(ending, "time", clock)
+    for _ in range(others):
+        one.count_up(ending.READ)
+
+    ending.part(one)
+
+    assert clock.now - 100 == pytest.approx(seconds, abs=0.01)
+    assert store[f"{one.place}/{ending.READ}"] == others + 1 and store.get(f"{one.place}/{ending.DONE}", 0) == is_done
+
+
 def test_a_wait_is_in_vain_only_after_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WORD, str(tmp_path))
     (tmp_path / "joining-0").touch()
