@@ -53,6 +53,7 @@ def test_it_keeps_the_bits_of_its_volume(place: Path, mode: int, expected: int) 
     place.chmod(mode)
     shared = make_shared(str(place))
     shared.write("run.json", "text", 10**18)
+    assert open_shared(str(place)) == shared
     assert (place / "run.json").stat().st_mtime_ns == 10**18
     assert shared.read("run.json") == "text" and shared.read("none") is None
     assert stat.S_IMODE(place.stat().st_mode) == expected

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from multinode_image.hooks.ends import board, ending
-from multinode_image.hooks.ends.board import GOOD, PREFIX, Board
+from multinode_image.hooks.ends.board import DONE, GOOD, PREFIX, READ, Board
 from multinode_image.hooks.ends.ending import LAST, Again, describe_failure, run_to_the_end, wait_for_others
 from multinode_image.hooks.job import word
 from multinode_image.hooks.job.word import WORD
@@ -144,12 +144,12 @@ def test_who_keeps_the_store_leaves_once_all_have_read(
     one = Agent(store, number, 3)._multinode
     monkeypatch.setattr(ending, "time", clock)
     for _ in range(others):
-        one.count_up(ending.READ)
+        one.count_up(READ)
 
     ending.part(one)
 
     assert clock.now - 100 == pytest.approx(seconds, abs=0.01)
-    assert store[f"{one.place}/{ending.READ}"] == others + 1 and store.get(f"{one.place}/{ending.DONE}", 0) == is_done
+    assert store[f"{one.place}/{READ}"] == others + 1 and store.get(f"{one.place}/{DONE}", 0) == is_done
 
 
 def test_a_wait_is_in_vain_only_after_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
