@@ -105,6 +105,12 @@ def test_who_finds_a_lock_taken_is_told_by_which_host(place: Path, monkeypatch: 
         directory.lock(0)
 
     assert (caught.value.value, caught.value.code) == (f"{place}: a job on {os.uname().nodename}", LATER)
+    answers = iter([False, True])
+    monkeypatch.setattr(shared, "PAUSE", 0)
+    monkeypatch.setattr(shared, "try_lock", lambda _: next(answers))
+    opened = directory.lock(60)
+    assert opened is not None and open_shared(f"{place}/none") is None
+    os.close(opened)
 
 
 @pytest.mark.parametrize(

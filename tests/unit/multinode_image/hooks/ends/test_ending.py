@@ -165,6 +165,20 @@ def test_a_wait_is_in_vain_only_after_some_time(tmp_path: Path, monkeypatch: pyt
     assert said == [False, False, True]
 
 
+@pytest.mark.parametrize(
+    ("silent", "gone", "said"),
+    [
+        ([2], False, "nothing was heard of node 2 for 20 s, so node 2 has ended without a word"),
+        ([], False, "nothing was heard of nodes 3, 4 for 20 s, so nodes 3, 4 has"),
+        ([], True, "its store is gone, so nodes 3, 4 has ended without a word"),
+    ],
+)
+def test_nodes_of_which_nothing_is_heard_are_named(silent: list[int], gone: bool, said: str) -> None:
+    known: Any = SimpleNamespace(failed={}, gone=gone, list_silent=lambda: silent, list_missing=lambda: [3, 4])
+
+    assert describe_failure(known).startswith(f"the job has failed: {said}")
+
+
 def test_a_node_that_starts_its_ranks_again_takes_the_others_along() -> None:
     store = Store()
     one, other = Agent(store, 0), Agent(store, 1)
