@@ -98,6 +98,7 @@ def test_nodes_end_well_only_once_all_have() -> None:
     for agent in agents:
         agent.finish()  # type: ignore[attr-defined]
     assert (first, second, third) == (["well"], ["well"], ["well"]) and not LAST
+    assert store[f"{agents[0]._multinode.place}/{READ}"] == 3
 
 
 @pytest.mark.parametrize(
@@ -150,6 +151,24 @@ def test_who_keeps_the_store_leaves_once_all_have_read(
 
     assert clock.now - 100 == pytest.approx(seconds, abs=0.01)
     assert store[f"{one.place}/{READ}"] == others + 1 and store.get(f"{one.place}/{DONE}", 0) == is_done
+
+
+@pytest.mark.parametrize(("readers", "seconds"), [(2, 0.0), (1, 1.0)])
+def test_who_has_failed_stays_until_the_others_have_read_it(
+    readers: int, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, agent = Clock(now=100.0), Agent(Store(), 1, 3)
+    monkeypatch.setattr(ending, "time", clock)
+    agent._multinode.closed, agent._multinode.failed = True, {1: {"rank": 0, "code": 1, "order": 1}}
+    for _ in range(readers):
+        agent._multinode.count_up(f"{READ}/1")
+
+    ending.linger(agent)
+    assert clock.now - 100 == pytest.approx(seconds, abs=0.01)
+    assert LAST[0].startswith("the job has failed: rank 0 on node 1")
+    LAST.clear()
+    ending.linger(SimpleNamespace(_multinode=None))
+    assert LAST == []
 
 
 def test_a_wait_is_in_vain_only_after_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +348,7 @@ def test_what_time_mends_has_its_code_on_all_nodes(code: int, ends: int) -> None
     other._multinode.failed = {1: {"rank": 1, "code": code, "order": 1}}
     with pytest.raises(SystemExit) as ended:
         ending.leave(other)
-    assert ended.value.code == ends
+    assert ended.value.code == ends and other._multinode.closed
 
     mine, failure = Agent(Store(), 0, 1), SimpleNamespace(exitcode=code, message="", timestamp=1)
     result = SimpleNamespace(is_failed=lambda: True, failures={0: failure})
