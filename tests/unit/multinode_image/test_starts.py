@@ -108,7 +108,7 @@ def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> No
         ("smoke", {"PET_MASTER_ADDR": "m", "PET_NNODES": "1", "PET_NPROC_PER_NODE": "2"},
          "torchrun --nproc_per_node 2 --nnodes 1 --node_rank 0 --master_addr m --master_port 29500 HOME/smoke.py"),
         ("torchrun x.py", {"MULTINODE_LOGS": "/tmp"}, f"{RANK_PROGRAM} -u x.py"),
-        ("torchrun --no-python bash x.sh", {"MULTINODE_LOGS": "/tmp"}, "bash x.sh"),
+        ("torchrun --no-python bash x.sh", {"MULTINODE_LOGS": "/tmp"}, f"{RANK_PROGRAM} --no-python bash x.sh"),
     ],
 )  # fmt: skip
 def test_a_start_becomes_a_command(furnished: Container, words: str, environ: dict[str, str], argv: str) -> None:
@@ -173,7 +173,7 @@ def test_prometheus_is_answered_from_where_results_are(
         ("smoke", {"PMI_PORT": LINK}, {"PMI_PORT": None}),
         # caches are whole paths
         ("ner --output_dir HOME", {"TRANSFORMERS_CACHE": "/pvc/models"}, {"HF_HUB_CACHE": "/pvc/models"}),
-        ("smoke", {"MASTER_ADDR": "late", "PET_NNODES": "2", "PET_NODE_RANK": "1"}, {"MULTINODE_WORLD_SIZE": "2:"}),
+        ("smoke", {"MASTER_ADDR": "late", "PET_NNODES": "2", "PET_NODE_RANK": "1"}, {"MULTINODE_WORLD_SIZE": "3:"}),
         ("--nproc 2 smoke", {"MULTINODE_LOGS": "/tmp"}, {"PYTHON_EXEC": RANK_PROGRAM}),
     ],
 )  # fmt: skip

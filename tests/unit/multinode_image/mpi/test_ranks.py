@@ -257,7 +257,7 @@ def test_hydra_reaches_the_others_by_our_ssh(
     monkeypatch.setattr(module, "find_keys", lambda *given: given)
     monkeypatch.setattr(module, "write_client", lambda keys, port: f"/{port}" if keys == (environ, "/d") else "")
     monkeypatch.setattr(module, "wait_for_hosts", lambda *given: waited.append(given))
-    monkeypatch.setattr(module, "own_address", lambda host: {"b": address}[host])
+    monkeypatch.setattr(module, "find_local_address", lambda host: {"b": address}[host])
     monkeypatch.setattr(module, "name_interface", lambda _: interface)
     monkeypatch.setattr(module, "time", Clock(now=100.0))
     environ |= {**extra, "LD_PRELOAD": "/a/libtcmalloc.so.4"}

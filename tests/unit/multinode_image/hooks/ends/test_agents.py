@@ -153,7 +153,7 @@ def test_ranks_get_what_is_planned_and_torchrun_what_it_has_not_read() -> None:
 
     ranks = hand_on(TorchrunConfig(described, "python3", ["x.py"]), make_plan(SMOKE, make_facts(environ)), environ)
 
-    assert ranks._replace(environ={}) == Ranks({}, "python3", 2, {"PET_MASTER_ADDR": "m"})
+    assert ranks._replace(environ={}) == Ranks({}, "python3", ["x.py"], 2, {"PET_MASTER_ADDR": "m"})
     assert {**environ, "OMP_NUM_THREADS": "28", PLANNED: "1"}.items() <= ranks.environ.items()
 
 

@@ -306,17 +306,6 @@ def test_ranks_are_asked_by_the_store_of_their_job(
     assert (ranks and (ranks.store, ranks.rank, ranks.size)) == ((("pod1", 29500), 1, 4) if asks else None)
 
 
-@pytest.mark.parametrize(("job", "formed", "has"), [(AGENT, False, True), (None, True, True), (None, False, False)])
-def test_a_store_is_that_of_an_agent_or_of_a_group(
-    job: Job | None, formed: bool, has: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(waits, "read_job", lambda _: job)
-    monkeypatch.setitem(sys.modules, "torch.distributed.distributed_c10d", group(0, 2, GROUP_STORE, formed=formed))
-    watched = watch(None)
-    watched.environ = {}
-    assert watched.has_store() is has
-
-
 def test_a_word_is_left_for_what_has_started_the_rank(tmp_path: Path) -> None:
     environ, place = {WORD: str(tmp_path), "RANK": "3"}, tmp_path / f"{IDLE}3"
 
