@@ -102,6 +102,7 @@ def read_python(words: list[str]) -> Code:
             left = left if option[place + 1 :] else left[1:]
             if option[place] in "cm":
                 return Code(option[place], value, left)
+    left = left[1:] if left[:1] == ["--"] else left  # the end of its options
     return Code("", "".join(left[:1]), left[1:])
 
 

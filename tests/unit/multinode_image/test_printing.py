@@ -205,6 +205,7 @@ def test_a_message_is_shown_without_its_secrets(text: str, shown: str) -> None:
         ("https_proxy", "u:S@h:3128", "u:***@h:3128"),
         ("https_proxy", "http://u:S@h:3128", "http://***@h:3128"),
         ("GOOGLE_APPLICATION_CREDENTIALS", "/secrets/key.json", "/secrets/key.json"),
+        ("prompt", "me:you@home", "me:you@home"),
     ],
 )
 def test_a_value_is_stored_without_its_secrets(name: str, value: str, shown: str) -> None:

@@ -59,6 +59,8 @@ def test_what_a_python_runs_in_one_process_is_named_as_it_is_typed_for_ranks(lin
         ("/usr/bin/python3.11 -W error -u x.py -m", ("", "x.py", ["-m"])),
         ("python3 -um pkg.train x.py", ("m", "pkg.train", ["x.py"])),
         ("python3 -c 1 x.py", ("c", "1", ["x.py"])),
+        ("python3 -u -- x.py", ("", "x.py", [])),
+        ("python3 - x.py", ("", "-", ["x.py"])),
         ("python3 -m torch.distributed.run x.py", ("", "", [])),
         ("torchrun x.py", ("", "", [])),
         ("accelerate launch --cpu x.py", ("", "", [])),
