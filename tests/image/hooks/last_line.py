@@ -15,6 +15,7 @@ from accelerate.state import PartialState
 from torch.distributed import distributed_c10d
 
 from multinode_image.hooks import at_exit
+from multinode_image.hooks.ends import ending
 from multinode_image.hooks.job import one_job
 from multinode_image.hooks.model import one_model
 from multinode_image.hooks.step import gradients
@@ -118,3 +119,25 @@ def test_the_thread_of_a_group_has_time_to_drop_its_last_work(
 
     slept = run_ranks(end, size=1)[0][0].result
     assert len(slept) == rests and all(0.1 <= seconds <= 1 for seconds in slept)
+
+
+LATE = "; 1 of them had not ended 0.2 s later"
+
+
+@pytest.mark.parametrize(
+    ("leaves", "said"),
+    [
+        pytest.param(None, ("", ending.UNKNOWN), id="both have ended"),
+        pytest.param(1, (LATE, ending.UNKNOWN), id="rank 1 has destroyed its group"),
+        pytest.param(0, (ending.UNKNOWN, ending.UNKNOWN), id="rank 0 has"),
+    ],
+)
+def test_rank_0_without_an_agent_says_what_it_does_not_know_of_the_others(
+    leaves: int | None, said: tuple[str, str], run_ranks: Any
+) -> None:
+    def end() -> str:
+        if dist.get_rank() == leaves:
+            dist.destroy_process_group()
+        return ending.describe_others(distributed_c10d, 0.2 if leaves == 1 else 20)
+
+    assert tuple(rank.result for rank in run_ranks(end)[0]) == said
