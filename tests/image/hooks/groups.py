@@ -1,20 +1,27 @@
-"""How a process that is alone forms a group, what a rank leaves while it joins one, and how many threads it has."""
+"""How groups form and how long they wait, what a rank leaves while it joins one, and how many threads it has."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
+from transformers import TrainingArguments, training_args
 
+from multinode_image.hooks.at_exit import DISTRIBUTED, keep_groups
 from multinode_image.hooks.compute import threads
+from multinode_image.hooks.groups import ddp_timeout, interface
 from multinode_image.hooks.groups.group_of_one import PLACE, serve_alone
 from multinode_image.hooks.job import word
 from multinode_image.settings import SIZE
@@ -80,6 +87,103 @@ def test_a_rank_leaves_word_while_it_waits_for_the_others(
 
     assert seen == [{"0": ""}]
     assert word.list_words(os.environ, word.JOINING) == {}
+
+
+def watch_times(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Watch groups as in the image, and return what will have been given to torch as their times."""
+    given, form = list[Any](), distributed_c10d.init_process_group
+
+    def look_and_form(*words: Any, **options: Any) -> None:
+        given.append(options.get("timeout"))
+        form(*words, **options)
+
+    monkeypatch.setattr(distributed_c10d, "init_process_group", look_and_form)
+    ddp_timeout.watch_groups(distributed_c10d)
+    monkeypatch.setattr(dist, "init_process_group", distributed_c10d.init_process_group)
+    return given
+
+
+HOUR, OTHER = timedelta(hours=1), timedelta(seconds=7)
+
+
+def test_a_group_of_a_trainer_waits_as_long_as_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_ranks: Any
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("MASTER_PORT", str(server.getsockname()[1]))
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+
+    def form() -> list[Any]:
+        rank = str(dist.get_rank())
+        os.environ.update({"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"})
+        dist.destroy_process_group()
+        given = watch_times(monkeypatch)
+        ddp_timeout.watch_arguments(training_args)
+        words: dict[str, Any] = {"use_cpu": True, "ddp_backend": "gloo", "report_to": "none", "ddp_timeout": 3600}
+        assert TrainingArguments(str(tmp_path), **words).device.type == "cpu"
+        dist.barrier()
+        dist.destroy_process_group()
+        dist.init_process_group("gloo", f"file://{tmp_path}/{rank}", rank=0, world_size=1)  # the script's own
+        return given
+
+    assert [rank.result for rank in run_ranks(form)[0]] == [[HOUR, None]] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "given"),
+    [
+        pytest.param(("gloo",), {}, HOUR, id="none is given"),
+        pytest.param(("gloo",), {"timeout": OTHER}, OTHER, id="one is given"),
+        pytest.param(("gloo", None, OTHER), {}, None, id="one is given by its place"),
+    ],
+)
+def test_a_time_of_a_group_stays(
+    words: Any, options: Any, given: Any, alone: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ddp_timeout, "SAID", [HOUR.total_seconds()])
+    times = watch_times(monkeypatch)
+
+    dist.init_process_group(*words, **options, store=dist.HashStore(), rank=0, world_size=1)
+
+    assert times == [given]
+
+
+def test_the_network_is_looked_at_once_ranks_have_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = list[int]()
+
+    def look(*_: object) -> None:
+        looks.append(len(looks))
+        raise OSError
+
+    monkeypatch.setattr(interface, "choose", look)
+    monkeypatch.setattr(distributed_c10d, "rendezvous", distributed_c10d.rendezvous)
+    interface.watch_rendezvous(distributed_c10d)
+
+    meeting = distributed_c10d.rendezvous(f"file://{tmp_path}/store", 0, 1)
+
+    assert looks == [] and next(meeting)[1:] == (0, 1) and looks == [0]
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["this torch", "torch before 2.0"])
+@pytest.mark.parametrize(
+    ("bindings", "backend", "kept"),
+    [
+        ("oneccl_bindings_for_pytorch", "cpu:gloo", 1),  # as with a backend for each device, torch names none
+        ("torch_ccl", "cpu:gloo", 1),
+        ("torch_ccl", "gloo", 0),
+        ("other", "cpu:gloo", 0),
+    ],
+)
+def test_groups_of_oneccl_are_never_freed(is_old: bool, bindings: str, backend: str, kept: int, alone: None) -> None:
+    dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    group, table = dist.group.WORLD, distributed_c10d._world.pg_map
+    before = sys.getrefcount(group)
+
+    keep_groups({DISTRIBUTED: SimpleNamespace(_pg_map=table) if is_old else distributed_c10d, bindings: object()})
+
+    assert sys.getrefcount(group) == before + kept
+    for _ in range(kept):
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(group))
 
 
 @pytest.fixture

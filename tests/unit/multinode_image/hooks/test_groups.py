@@ -1,65 +1,19 @@
-"""How ranks form a group: its place, its interface and how long it waits; torch and transformers are made up."""
+"""Which process gets a place in a group, and by which interface the ranks of one reach each other."""
 
 from __future__ import annotations
 
-import functools
-import os
 import socket
 import struct
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from multinode_image.hooks.groups import group_of_one, interface
-from multinode_image.hooks.groups.ddp_timeout import watch_arguments, watch_groups
+from multinode_image.hooks.groups import interface
 from multinode_image.hooks.groups.group_of_one import PLACE, find_missing
-from multinode_image.hooks.groups.interface import choose, list_interfaces, list_sockets, watch_rendezvous
+from multinode_image.hooks.groups.interface import choose, list_interfaces, list_sockets
 from multinode_image.settings import SIZE
-
-HOUR, OTHER = timedelta(hours=1), timedelta(seconds=7)
-
-
-class Property(property):
-    """A property that older releases keep the value of."""
-
-
-@pytest.mark.parametrize("kind", [functools.cached_property, Property])
-@pytest.mark.parametrize(
-    ("words", "options", "given"),
-    [
-        pytest.param(("gloo",), {"rank": 0}, HOUR, id="none is given"),
-        pytest.param(("gloo",), {"timeout": OTHER}, OTHER, id="one is given"),
-        pytest.param(("gloo", "env://", OTHER), {}, None, id="one is given by its place"),
-    ],
-)
-def test_a_group_of_a_trainer_waits_as_long_as_was_said(kind: Any, words: Any, options: Any, given: Any) -> None:
-    formed: list[Any] = []
-    torch = SimpleNamespace(init_process_group=lambda *words, **options: formed.append(options.get("timeout")))
-    watch_groups(torch)
-
-    class Arguments:
-        ddp_timeout = 3600
-
-        def _setup_devices(self) -> str:
-            torch.init_process_group(*words, **options)
-            return "cpu"
-
-    _setup_devices = Arguments._setup_devices
-    cached: Any = kind(_setup_devices)
-    if hasattr(cached, "__set_name__"):
-        cached.__set_name__(Arguments, "_setup_devices")
-    Arguments._setup_devices = cached  # type: ignore[method-assign]
-    watch_arguments(SimpleNamespace(TrainingArguments=Arguments))
-    arguments: Any = Arguments()
-
-    assert arguments._setup_devices == "cpu" and formed == [given]
-    torch.init_process_group("gloo")
-    assert formed[-1] is None, "a group of the script's own"
-
 
 ALONE = {SIZE: "1"}
 
@@ -168,54 +122,3 @@ def test_an_interface_is_known_by_each_of_its_addresses(sockets: Callable[..., N
     (interface.NET / "if_inet6").write_text(row)
 
     assert list_interfaces()["fd00::2"] == "eth1"
-
-
-def test_it_is_looked_at_once_the_ranks_have_met(monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[str] = []
-
-    def meet(url: str) -> Any:
-        order.append(f"meet by {url}")
-        yield "store", 0, 2
-        order.append("end")
-
-    def look(*_: object) -> None:
-        order.append("look")
-        raise OSError
-
-    module = SimpleNamespace(rendezvous=meet)
-    monkeypatch.setattr(interface, "choose", look)
-    watch_rendezvous(module)
-
-    assert [*module.rendezvous("env://")] == [("store", 0, 2)]
-    assert order == ["meet by env://", "look", "end"]
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_the_only_rank_is_lent_its_place_while_it_meets(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
-    for name in (*PLACE, SIZE):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("MASTER_PORT", "7")
-    monkeypatch.setenv(SIZE, "1")
-    seen = list[Any]()
-
-    def meet(url: str, timeout: int) -> Any:
-        seen.append({name: os.environ.get(name) for name in PLACE})
-        if fails:
-            raise ZeroDivisionError
-        yield url, timeout
-        yield "later"
-
-    module = SimpleNamespace(_rendezvous_handlers={"env": meet})
-    group_of_one.serve_alone(module)
-    meeting = module._rendezvous_handlers["env"]("env://", timeout=3)
-
-    if fails:
-        with pytest.raises(ZeroDivisionError):
-            next(meeting)
-    else:
-        assert next(meeting) == ("env://", 3)
-        assert {name: os.environ.get(name) for name in PLACE} == {**dict.fromkeys(PLACE), "MASTER_PORT": "7"}
-        assert [*meeting] == ["later"]
-    assert seen == [{**PLACE, "MASTER_PORT": "7"}]
-    assert {name: os.environ.get(name) for name in PLACE} == {**dict.fromkeys(PLACE), "MASTER_PORT": "7"}
