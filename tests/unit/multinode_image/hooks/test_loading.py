@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import ctypes
 import importlib
 import importlib.abc
 import json
@@ -25,7 +24,7 @@ import pytest
 
 from multinode_image.hooks import after_import, at_exit, at_start
 from multinode_image.hooks.after_import import Finder
-from multinode_image.hooks.at_exit import DISTRIBUTED, end, keep_groups
+from multinode_image.hooks.at_exit import DISTRIBUTED, end
 from multinode_image.hooks.ends import ending
 from multinode_image.hooks.job.one_job import ELASTIC, Fault
 from multinode_image.hooks.job.reason import FILE, read_reason
@@ -248,29 +247,6 @@ def test_others_are_waited_for_where_nobody_else_knows_how_they_end(
     assert waited == [1] * asked
     said = f"multinode: {text}{'; rank 1 has not ended' * asked}\n" if text else ""
     assert capsys.readouterr().err == said
-
-
-@pytest.mark.parametrize("where", ["_world", "_pg_map"])
-@pytest.mark.parametrize(
-    ("bindings", "backend", "kept"),
-    [
-        ("oneccl_bindings_for_pytorch", "ccl", 1),
-        ("torch_ccl", "undefined", 1),  # a backend for each device
-        ("torch_ccl", "gloo", 0),
-        ("other", "undefined", 0),
-    ],
-)
-def test_groups_of_oneccl_are_never_freed(where: str, bindings: str, backend: str, kept: int) -> None:
-    group = object()
-    table = {group: (backend, None)}
-    distributed = SimpleNamespace(**{where: SimpleNamespace(pg_map=table) if where == "_world" else table})
-    before = sys.getrefcount(group)
-
-    keep_groups({DISTRIBUTED: distributed, bindings: object()})
-
-    assert sys.getrefcount(group) == before + kept
-    for _ in range(kept):
-        ctypes.pythonapi.Py_DecRef(ctypes.py_object(group))
 
 
 @pytest.mark.parametrize("leaves", [True, False])
