@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import sys
 from multiprocessing import queues
 from typing import Any
 
@@ -113,3 +115,23 @@ def test_a_worker_that_loses_a_batch_ends_and_who_is_none_goes_on(lost: bool) ->
             list(loader)
     else:
         assert list(loader) == [batch]
+
+
+@pytest.mark.parametrize(
+    ("is_worker", "text", "sent"),
+    [
+        (True, "/torch_1>: No space left on device (28)", signal.SIGBUS),
+        (True, "Too many open files", signal.SIGKILL),
+        (False, "No space left on device", None),
+    ],
+)
+def test_a_worker_ends_by_a_signal_that_torch_knows(
+    is_worker: bool, text: str, sent: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = list[tuple[int, int]]()
+    if is_worker:
+        monkeypatch.setattr(worker, "_worker_info", worker.WorkerInfo(id=0, num_workers=1, seed=0, dataset=[0]))
+
+    lost_batch.end_worker(RuntimeError(text), sys.modules, lambda *words: ends.append(words))
+
+    assert ends == ([(os.getpid(), sent)] if sent else [])
