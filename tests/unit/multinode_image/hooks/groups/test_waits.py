@@ -1,9 +1,8 @@
-"""Who waits for whom: what a rank counts as a wait, and what rank 0 prints; the store and the clock are made up."""
+"""Who waits for whom: what a rank counts as a wait, and what rank 0 prints; the clock is made up."""
 
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,15 +14,12 @@ import pytest
 
 from multinode_image.hooks.groups import waits
 from multinode_image.hooks.groups.waits import (
-    BEAT,
     DONE,
     ENDED,
-    SILENT,
     Ranks,
     Sign,
     Wait,
     Watch,
-    describe_others,
     stop,
 )
 from multinode_image.hooks.job.place import Job
@@ -39,26 +35,6 @@ BARRIER, PASS, SLEEP = (
 )
 
 
-class Store:
-    """Make up a store that all ranks share."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-
-    def set(self, name: str, text: str) -> None:
-        self.values[name] = text.encode()
-
-    def check(self, names: list[str]) -> bool:
-        return all(name in self.values for name in names)
-
-    def get(self, name: str) -> bytes:
-        return bytes(self.values[name])
-
-    def add(self, name: str, by: int) -> int:
-        self.values[name] = self.values.get(name, 0) + by
-        return int(self.values[name])
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     started = Clock(now=1000.0)
@@ -66,22 +42,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return started
 
 
-def rank(store: Store, number: int, size: int = 2) -> Ranks:
-    return Ranks(store, "multinode/0/2/where", number, size)
-
-
 def watch(ranks: Ranks | None) -> Watch:
     """Return what watches a rank, without its thread."""
     bare = Watch.__new__(Watch)
     bare.ranks, bare.gone, bare.wait, bare.beat, bare.waits, bare.said = ranks, False, Wait(), 0, 0, 0.0
     return bare
-
-
-def look(one: Watch, spot: Spot, clock: Clock) -> None:
-    one.wait.note(spot, (7, 3), clock.now, 0.0)
-    one.beat += 1
-    assert one.ranks is not None
-    one.compare(one.ranks)
 
 
 @pytest.mark.parametrize(
@@ -104,44 +69,6 @@ def test_a_rank_waits_while_nothing_changes(notes: list[tuple[Spot, tuple[int, i
         wait.note(spot, progress, 100 + 60.0 * turn, used)
 
     assert wait.seconds == seconds
-
-
-@pytest.mark.parametrize(("first", "second"), [(BARRIER, SLEEP), (SLEEP, BARRIER)], ids=["rank 0 waits", "rank 1 does"])
-def test_rank_0_says_once_who_waits_for_whom(
-    first: Spot, second: Spot, clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store = Store()
-    both = [watch(rank(store, number)) for number in range(2)]
-    said = ""
-    for _ in range(40):
-        look(both[1], second, clock)
-        assert capsys.readouterr().err == ""
-        look(both[0], first, clock)
-        said += capsys.readouterr().err
-        clock.now += BEAT
-
-    waiting = int(first is SLEEP)
-    assert said == (
-        f"multinode: rank {waiting} has waited 1 min at train.py:31 (barrier); "
-        f"rank {1 - waiting} is at prepare.py:17 (sleep)\n"
-    )
-    for _ in range(30):
-        look(both[1], second, clock)
-        look(both[0], first, clock)
-        clock.now += BEAT
-    assert re.findall("waited . min", capsys.readouterr().err) == ["waited 5 min"]
-
-
-def test_short_waits_are_not_said_and_nobody_reads_the_others(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    store = Store()
-    both = [watch(rank(store, number)) for number in range(2)]
-    for turn in range(60):
-        for one in both:
-            look(one, SLEEP if turn % 5 == 0 else BARRIER, clock)
-        clock.now += BEAT
-
-    assert capsys.readouterr().err == ""
-    assert both[0].ranks is not None and [*both[0].ranks.read] == [0]
 
 
 @pytest.mark.parametrize(
@@ -180,62 +107,11 @@ def test_short_waits_are_not_said_and_nobody_reads_the_others(clock: Clock, caps
     ],
 )
 def test_a_line_says_where_all_are(signs: dict[int, Sign], said: str, clock: Clock) -> None:
-    ranks = rank(Store(), 0, max(2, len(signs)))
+    ranks = Ranks(None, "", 0, max(2, len(signs)))
     for number, sign in signs.items():
         ranks.take(number, sign)
 
     assert ranks.describe(range(ranks.size)) == said
-
-
-def test_a_rank_without_a_sign_is_not_said_to_wait(clock: Clock) -> None:
-    store = Store()
-    mine, theirs = rank(store, 0), rank(store, 1)
-    theirs.write(Sign(3, "train.py:31", "barrier", 90))
-    for beat in range(int(SILENT / BEAT) + 1):
-        mine.write(Sign(beat, "train.py:31", "barrier", 60 + beat))
-        mine.look()
-        clock.now += BEAT
-
-    assert mine.describe([1]) == "rank 1 has given no sign for 25 s, and was at train.py:31 (barrier)"
-
-
-def test_who_has_ended_and_this_rank_itself_are_not_called_silent(clock: Clock) -> None:
-    one = rank(Store(), 0)
-    for number, doing in enumerate(("sleep", ENDED, "sleep")):
-        one.take(number, Sign(1, "train.py:3", doing, 0.0))
-
-    assert [one.is_silent(number, clock.now + 1) for number in range(3)] == [False, False, True]
-
-
-@pytest.mark.parametrize(("count", "named"), [(4, "ranks 0, 1, 2, 3 are"), (6, "ranks 0, 1, 2, 3 and 2 more are")])
-def test_a_line_names_a_few_ranks(count: int, named: str) -> None:
-    assert waits.join(range(count), "is at train.py:3") == f"{named} at train.py:3"
-
-
-@pytest.mark.parametrize(
-    ("lives", "said"), [(True, "is at prepare.py:17 (sleep)"), (False, "has given no sign for 6 s")]
-)
-def test_a_rank_that_ends_asks_whether_the_others_live(
-    lives: bool, said: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store()
-    ranks, other = rank(store, 1), rank(store, 0)
-    other.write(Sign(3, "prepare.py:17", "sleep", 0.0))
-    watched = watch(ranks)
-    watched.pid = os.getpid()
-    monkeypatch.setattr(waits, "WATCHING", [watched])
-
-    def sleep(seconds: float) -> None:
-        clock.now += seconds
-        if lives and clock.now > 1003:
-            other.write(Sign(4, "prepare.py:17", "sleep", 0.0))
-
-    monkeypatch.setattr(clock, "sleep", sleep)
-    assert describe_others().startswith(f"rank 0 {said}")
-    watched.pid += 1
-    assert describe_others() == "", "a process that was forked from a rank"
-    watched.pid, watched.ranks = os.getpid(), None
-    assert describe_others() == "", "a rank that has found no other"
 
 
 @pytest.fixture
@@ -266,29 +142,6 @@ def test_who_was_forked_ends_no_thread_of_its_parent(watched: Watch) -> None:
     watched.pid -= 1
 
     assert watched.thread.is_alive()
-
-
-JOB = Job(1, 2, "pod0", 29500, "0")
-
-
-@pytest.mark.parametrize(
-    ("job", "is_met"), [(JOB, True), (None, True), (JOB, False)], ids=["of an agent", "of rank 0", "not found yet"]
-)
-def test_an_ended_rank_says_so_where_the_store_outlives_it(
-    job: Job | None, is_met: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store()
-    monkeypatch.setattr(waits, "read_job", lambda _: job)
-    watched = Watch({"RANK": "1", WORD: str(tmp_path)}, 0)
-    watched.ranks = rank(store, 1) if is_met else None
-    watched.stop()
-    reader = rank(store, 0)
-    reader.look()
-    for number in (watched.answer, watched.ask, watched.asked):
-        os.close(number)
-
-    assert [sign.doing for sign in reader.read.values()] == [ENDED] * (job is not None and is_met)
-    assert (tmp_path / f"{IDLE}1").read_text() == ENDED
 
 
 AGENT = Job(1, 4, "pod1", 29500, "2")
@@ -390,3 +243,8 @@ def test_a_store_that_has_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch)
     for _ in range(3):
         watched.look()
     assert asked == [1] and watched.gone
+
+
+@pytest.mark.parametrize(("count", "named"), [(4, "ranks 0, 1, 2, 3 are"), (6, "ranks 0, 1, 2, 3 and 2 more are")])
+def test_a_line_names_a_few_ranks(count: int, named: str) -> None:
+    assert waits.join(range(count), "is at train.py:3") == f"{named} at train.py:3"
