@@ -326,7 +326,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("nodes", "left", "attempt"), [(2, False, 1), (2, True, 2), (1, False, 1)])
 def test_nodes_that_have_met_agree_on_the_start_of_their_ranks(
-    nodes: int, left: bool, attempt: int, watched: None, boards: Any
+    nodes: int, left: bool, attempt: int, watched: None
 ) -> None:
     port = find_port()
     met = [make_agent(static(number, nodes, port), 3) for number in range(nodes)]
@@ -339,7 +339,7 @@ def test_nodes_that_have_met_agree_on_the_start_of_their_ranks(
 
     if left:
         first = dist.TCPStore("127.0.0.1", port, None, True, wait_for_workers=False, multi_tenant=True)
-        boards(dist.PrefixStore("job", first), 0, 2, 1).say(RESTARTS)
+        dist.PrefixStore("job", first).add(f"{board.place_of(1)}/{RESTARTS}", 1)
     meet()
 
     assert [ending.MET, os.environ[ending.START]] == [[nodes] * nodes, str(attempt)]
@@ -391,6 +391,7 @@ def test_a_signal_is_told_the_others_who_have_time_to_read_it(
             mine.run()
         come.result(SECONDS)
 
+    ending.close(mine)
     assert time.monotonic() - ended[0] >= ending.LINGER
     read = boards(other._store, 1, 2)
     await_until(lambda: read.failed)
