@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from multinode_image.hooks.groups import waits
 from multinode_image.hooks.groups.waits import BEAT, ENDED, SILENT, Ranks, Sign, Wait, Watch, describe_others
 from multinode_image.hooks.job.place import Job
 from multinode_image.hooks.job.spot import Spot
+from multinode_image.hooks.job.word import IDLE, WORD
 
 BARRIER, SLEEP = Spot("train.py:31", "barrier", True), Spot("prepare.py:17", "sleep", False)
 
@@ -125,16 +127,32 @@ def test_a_rank_that_ends_asks_whether_the_others_live(
     assert describe_others() == "", "a process that was forked from a rank"
 
 
-@pytest.mark.parametrize("job", [Job(1, 2, "pod0", 29500, "0"), None], ids=["of an agent", "of rank 0"])
-def test_an_ended_rank_says_so_where_the_store_outlives_it(job: Job | None, monkeypatch: pytest.MonkeyPatch) -> None:
+JOB = Job(1, 2, "pod0", 29500, "0")
+
+
+@pytest.mark.parametrize(
+    ("job", "is_met"), [(JOB, True), (None, True), (JOB, False)], ids=["of an agent", "of rank 0", "not found yet"]
+)
+def test_an_ended_rank_says_so_where_the_store_outlives_it(
+    job: Job | None, is_met: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = dist.HashStore()
     monkeypatch.setattr(waits, "read_job", lambda _: job)
-    watched = Watch({"RANK": "1"}, 0)
-    watched.ranks = rank(store, 1)
+    watched = Watch({"RANK": "1", WORD: str(tmp_path)}, 0)
+    watched.ranks = rank(store, 1) if is_met else None
     watched.stop()
     reader = rank(store, 0)
     reader.look()
     for number in (watched.answer, watched.ask, watched.asked):
         os.close(number)
 
-    assert [sign.doing for sign in reader.read.values()] == [ENDED] * (job is not None)
+    assert [sign.doing for sign in reader.read.values()] == [ENDED] * (job is not None and is_met)
+    assert (tmp_path / f"{IDLE}1").read_text() == ENDED
+
+
+def test_who_has_ended_and_this_rank_itself_are_not_called_silent(clock: Clock) -> None:
+    one = rank(dist.HashStore(), 0)
+    for number, doing in enumerate(("sleep", ENDED, "sleep")):
+        one.take(number, Sign(1, "train.py:3", doing, 0.0))
+
+    assert [one.is_silent(number, clock.now + 1) for number in range(3)] == [False, False, True]
