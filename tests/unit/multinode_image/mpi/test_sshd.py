@@ -21,6 +21,7 @@ from multinode_image.mpi.sshd import choose_variables
         ("hf_a", "hf_a"),
         ("hf_a\n", "hf_a"),  # kubectl create secret --from-file
         ("hf_a\r\n\n", "hf_a"),
+        ("X\n", "X"),
         ("hf_a \r", "hf_a \r"),
         ("\n", ""),
         ("a\nb", None),
