@@ -26,7 +26,7 @@ from packaging.utils import (
     parse_sdist_filename,
     parse_wheel_filename,
 )
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from images.foreign import documents
 from images.host import limits
@@ -335,5 +335,5 @@ def _version_of(filename: str) -> Version | None:
     parse = parse_wheel_filename if filename.endswith(".whl") else parse_sdist_filename
     try:
         return parse(filename)[1]
-    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
+    except (InvalidWheelFilename, InvalidSdistFilename):  # also for a version that is none
         return None
