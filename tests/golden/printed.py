@@ -36,14 +36,14 @@ def train(directory: str, points: int, **facts: object) -> Training:
 
 
 def produce() -> dict[str, str]:
-    """Return the files by their names: of one training with many rows, and of two that differ in their steps."""
+    """Return the files by their names; the style of the page stands in the first of them alone."""
     one, other = train("/results/one", 900), train("/results/other", 4, batch=32, model="", bf16=False)
     curves = {f"eval_{number}": [(1, 1.0), (2, 2.0)] for number in range(MOST + 3)}
     many = Training("/r", (), curves, {}, 1, 0, ("a note",))
     return {
         "report.html": write_page([one], ["the newest 1 of 2 trainings"]),
-        "reports.html": write_page([train("/results/one", FEW), other]),
-        "many.html": write_page([many, one, other]).partition("<section>")[0],
+        "reports.html": write_page([train("/results/one", FEW), other]).partition("</head>")[2],
+        "many.html": write_page([many, one, other]).partition("</head>")[2].partition("<section>")[0],
         "costs.txt": write_costs(one, CostOptions(36, 119, 0.1)) + "\n",
         "metrics.txt": write_metrics(other),
         "tasks.txt": list_every_task() + "\n",
