@@ -1,7 +1,8 @@
-"""Names that pods ask for, by the grammars of those who look them up: an image, and other objects of the cluster.
+"""Names in a pod, by the grammars of those who look them up: an image, objects of the cluster, labels and variables.
 
-A pod whose image or claim has no possible name is made, and never starts. What a page or a remedy writes in a name's
-place (`<DIGEST>`, `IMAGE`, `CLAIM`) is no name in any of these grammars.
+A pod whose image or claim has no possible name is made, and never starts. One with a label or a variable that has none
+is not even made: a Job says so when it is applied, an operator only in the events of its job. What a page or a remedy
+writes in the place of an image or an object (`<DIGEST>`, `IMAGE`, `CLAIM`) is no name in their grammars.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ EXAMPLE = "registry.example/multinode:1"
 # Most objects: a DNS subdomain (IsDNS1123Subdomain in apimachinery/pkg/util/validation of Kubernetes).
 PART = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 OBJECT = re.compile(rf"(?=.{{1,253}}\Z){PART}(?:\.{PART})*")
+# Labels, keys of taints and variables: IsQualifiedName, IsValidLabelValue and IsEnvVarName there.
+WORD = r"(?=.{1,63}\Z)[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"
+KEY, VALUE = re.compile(rf"(?:([^/]*)/)?{WORD}"), re.compile(rf"(?:{WORD})?")
+VARIABLE = re.compile(r"(?!\.\.|\.\Z)[A-Za-z_.-][A-Za-z0-9_.-]*")
 
 
 def read_image(text: str) -> str:
@@ -48,4 +53,26 @@ def read_object(text: str) -> str:
     """Return the name of an object that has to be there when pods start, such as a claim or a Secret."""
     if not OBJECT.fullmatch(text):
         raise Wrong(f"takes the name of an object in the cluster: small letters, digits, - and . within, not {text!r}")
+    return text
+
+
+def read_key(text: str) -> str:
+    """Return the key of a label or of a taint: `zone`, or `example.org/zone`."""
+    key = KEY.fullmatch(text)
+    if not key or (key[1] is not None and not OBJECT.fullmatch(key[1])):
+        raise Wrong(f"takes a key of letters, digits, - _ and . within, such as example.org/zone, not {text!r}")
+    return text
+
+
+def read_value(text: str) -> str:
+    """Return the value of a label or of a taint, which may be empty."""
+    if not VALUE.fullmatch(text):
+        raise Wrong(f"takes a value of at most 63 letters, digits, - _ and . within, not {text!r}")
+    return text
+
+
+def read_name(text: str) -> str:
+    """Return the name of a variable that every release of Kubernetes sets."""
+    if not VARIABLE.fullmatch(text):
+        raise Wrong(f"takes the name of a variable: letters, digits, _ - and ., no digit first, not {text!r}")
     return text

@@ -18,7 +18,7 @@ import yaml
 
 from manifests.command import default_command
 from manifests.kinds import KINDS
-from manifests.names import read_image, read_object
+from manifests.names import read_image, read_key, read_name, read_object, read_value
 from manifests.request import OFF, REFERENCE, TORCH_DISTRIBUTED, ManifestKind, Request, Volume, drop_empty
 from manifests.secrets import FACT, check_patch, check_script
 from multinode_image.errors import Refusal
@@ -112,6 +112,7 @@ def read_pair(text: str) -> tuple[str, str]:
 def read_variable(text: str) -> tuple[str, str]:
     """Return a variable; raise Refusal for a secret, which everybody would read who may read the manifest."""
     name, value = read_pair(text)
+    read_name(name)
     plain = REFERENCE.sub("1", value)
     if hide_value(name, plain) != plain:
         remedy = f"kubectl create secret generic mine --from-literal={name}=..., then --env-secret {name}=mine:{name}"
@@ -123,7 +124,7 @@ def read_secret(text: str) -> tuple[str, tuple[str, str]]:
     """Return a variable, and the Secret and key that it comes from (valueFrom.secretKeyRef): `NAME=SECRET:KEY`."""
     name, value = read_pair(text)
     secret, _, key = value.partition(":")
-    return name, (read_object(secret), key or name)
+    return read_name(name), (read_object(secret), key or name)
 
 
 def read_source(text: str) -> dict[str, Any]:
@@ -140,13 +141,25 @@ def read_toleration(text: str) -> dict[str, str]:
     key, equals, value = pair.partition("=")
     if not key or (colon and effect not in EFFECTS):
         raise Wrong(f"takes KEY or KEY=VALUE, then :{' or :'.join(EFFECTS)} or nothing, not {text!r}")
-    operator = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
-    return {"key": key, **operator, **drop_empty(effect=effect or None)}
+    operator = {"operator": "Equal", "value": read_value(value)} if equals else {"operator": "Exists"}
+    return {"key": read_key(key), **operator, **drop_empty(effect=effect or None)}
 
 
-def require_nodes(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return the affinity to nodes that have one of the values of each label: `zone=a,b`."""
-    rules = [{"key": key, "operator": "In", "values": values.split(",")} for key, values in pairs]
+def read_label(text: str) -> tuple[str, str]:
+    """Return the key and the value of a label that nodes have."""
+    key, value = read_pair(text)
+    return read_key(key), read_value(value)
+
+
+def read_labels(text: str) -> tuple[str, list[str]]:
+    """Return the key of a label and the values of which nodes have one: `zone=a,b`."""
+    key, values = read_pair(text)
+    return read_key(key), [read_value(value) for value in values.split(",")]
+
+
+def require_nodes(labels: Sequence[tuple[str, list[str]]]) -> dict[str, Any]:
+    """Return the affinity to nodes that have one of the values of each label."""
+    rules = [{"key": key, "operator": "In", "values": values} for key, values in labels]
     terms = {"nodeSelectorTerms": [{"matchExpressions": rules}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
@@ -205,8 +218,8 @@ class FieldRow(NamedTuple):
 
 
 POD_ROWS = (
-    FieldRow("--node-selector", "KEY=VALUE", "label of the nodes to run on", "nodeSelector", read_pair, dict),
-    FieldRow("--node-affinity", "KEY=A,B", "label of the nodes, one of these", "affinity", read_pair, require_nodes),
+    FieldRow("--node-selector", "KEY=VALUE", "label of the nodes to run on", "nodeSelector", read_label, dict),
+    FieldRow("--node-affinity", "KEY=A,B", "label of the nodes, one of these", "affinity", read_labels, require_nodes),
     FieldRow("--toleration", "KEY[=VALUE][:EFFECT]", "taint of nodes to run on", "tolerations", read_toleration, list),
     FieldRow(
         "--service-account", "NAME", "account of the pods, such as a cloud's identity", "serviceAccountName",

@@ -50,6 +50,17 @@ pytorchjob | --toleration gpu:Never                          | takes KEY or KEY=
 pytorchjob | --env-from pod/x                                | takes SECRET, or configmap/NAME | --help
 trainjob   | --priority-class x                              | unrecognized arguments: --priority-class | --help
 pytorchjob | --node-selector spr                             | takes NAME=VALUE | --help
+pytorchjob | --node-selector zone/=a                         | takes a key | --help
+pytorchjob | --node-selector A_b.example/zone=a              | takes a key | --help
+pytorchjob | --node-selector zone=-a                         | takes a value | --help
+pytorchjob | --node-affinity zone=a,b/c                      | takes a value | --help
+pytorchjob | --node-selector a=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | takes a value | --help
+pytorchjob | --toleration gpu-=x                             | takes a key | --help
+pytorchjob | --toleration gpu=a:b:NoSchedule                 | takes KEY or KEY=VALUE | --help
+pytorchjob | --toleration gpu=a/b                            | takes a value | --help
+pytorchjob | --env 1=x                                       | takes the name of a variable | --help
+pytorchjob | --env ..=x                                      | takes the name of a variable | --help
+pytorchjob | --env-secret A+B=mine:key                       | takes the name of a variable | --help
 pytorchjob | --elastic 5:8                                   | not between the fewest and the most | --elastic 4:4
 pytorchjob | --elastic 4                                     | --elastic: takes a number | --help
 trainjob   | --ttl 60                                        | unrecognized arguments: --ttl | --help
@@ -425,6 +436,15 @@ def test_a_value_that_an_option_does_not_take_is_refused_with_its_name(option: s
     printed = write("pytorchjob", option, ODD[option])
 
     assert printed.code == 2 and option in printed.err, printed
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--node-selector example.org/zone=", f"--node-selector {'k' * 63}={'v' * 63}", "--node-affinity zone=a,B_1.x",
+     "--toleration x=", "--toleration x=a:NoExecute", "--env _a.b-C=1=2", "--env-secret .A=mine:key"],
+)  # fmt: skip
+def test_a_label_or_a_variable_of_kubernetes_is_taken(words: str) -> None:
+    assert write("pytorchjob", *words.split()).code == 0
 
 
 @pytest.mark.parametrize("words", ["--workers 1", "--nproc 1", "--cpu 1", "--uid 1", "--max-restarts 0", "--ttl 0"])
