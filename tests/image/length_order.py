@@ -1,12 +1,11 @@
 """Train on examples of many lengths, put together by length, and print what each epoch had: JSON by rank 0.
 
-length_order.py OUTPUT [CHECKPOINT]    CHECKPOINT: what it goes on from, in the middle of an epoch
+main(OUTPUT, [CHECKPOINT])    CHECKPOINT: what it goes on from, in the middle of an epoch
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import torch
@@ -50,22 +49,25 @@ def collate(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"input_ids": words, "attention_mask": words.ne(0).long(), **numbers}
 
 
-output, *checkpoint = sys.argv[1:]
-config = BertConfig(
-    vocab_size=9, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, num_labels=2
-)
-arguments = TrainingArguments(
-    output, use_cpu=True, per_device_train_batch_size=BATCH, num_train_epochs=EPOCHS, save_steps=1, disable_tqdm=True,
-    report_to="none", remove_unused_columns=False, logging_strategy="no", **GROUPED,
-)  # fmt: skip
 epochs = Epochs()
-torch.manual_seed(0)
-model = BertForSequenceClassification(config)
-trainer = Noticing(model, arguments, train_dataset=ROWS, data_collator=collate, callbacks=[epochs])
-trainer.train(resume_from_checkpoint=checkpoint[0] if checkpoint else None)
-everybody: list[Any] = [taken]
-if dist.is_initialized():
-    everybody = [None] * dist.get_world_size()
-    dist.all_gather_object(everybody, taken)
-if trainer.is_world_process_zero():
-    print(json.dumps(everybody))
+
+
+def main(output: str, checkpoint: str | None = None) -> None:
+    """Train as one of the ranks; rank 0 prints what all have had."""
+    config = BertConfig(
+        vocab_size=9, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, num_labels=2
+    )
+    arguments = TrainingArguments(
+        output, use_cpu=True, per_device_train_batch_size=BATCH, num_train_epochs=EPOCHS, save_steps=1,
+        disable_tqdm=True, report_to="none", remove_unused_columns=False, logging_strategy="no", **GROUPED,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = BertForSequenceClassification(config)
+    trainer = Noticing(model, arguments, train_dataset=ROWS, data_collator=collate, callbacks=[epochs])
+    trainer.train(resume_from_checkpoint=checkpoint)
+    everybody: list[Any] = [taken]
+    if dist.is_initialized():
+        everybody = [None] * dist.get_world_size()
+        dist.all_gather_object(everybody, taken)
+    if trainer.is_world_process_zero():
+        print(json.dumps(everybody), flush=True)

@@ -8,7 +8,6 @@ as long, with us and by the Trainer alone.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -245,6 +244,8 @@ def main(*names: str) -> None:
         rows = [draw(generator) for _ in range(WHOLE)]
         usual = compute(make, rows)
         for accumulation in (1, 2) if ranks > 1 else (4,):
+            if most is None and ranks * accumulation == WHOLE:
+                continue  # the worst of one example is the mean, too
             modeling_mixtral.load_balancing_loss_func = BALANCE
             theirs, ours = (learn(make, rows, kind, accumulation) for kind in (Alone, Trainer))
             error = float((ours - usual).norm() / usual.norm())
@@ -256,7 +257,3 @@ def main(*names: str) -> None:
             assert error <= allowed if allowed is not None else torch.equal(ours, theirs), place
     if os.environ.get("RANK", "0") == "0":
         print(f"{len(names or KINDS)} kinds of losses are well", flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -48,6 +48,7 @@ def archive(module_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow  # build.py loads images into Docker by the same stream
 def test_docker_loads_the_archive(archive: Path, engine: None) -> None:
     assert call(["docker", "load", "--input", str(archive)]).code == 0
     assert call(["docker", "run", "--rm", "--network", "none", f"{IMAGES}:archive", "true"]).code == 0

@@ -29,7 +29,7 @@ def ask(image: str, place: Path, flags: str, *words: str, environ: dict[str, str
     ("flags", "words", "environ", "computes"),
     [
         pytest.param(WITHOUT, (), {}, "float32", id="no unit"),
-        pytest.param(WITH, (), {}, "bfloat16", id="a unit"),
+        pytest.param(WITH, (), {}, "bfloat16", id="a unit", marks=pytest.mark.slow),
         pytest.param(WITHOUT, (), INSISTS, "bfloat16", id="no unit, and the user insists"),
         pytest.param(WITH, ("--nproc", "2"), {}, "bfloat16", id="ranks with units"),
         pytest.param(WITH, ("--nproc", "2", "LAST"), {}, "float32", id="one of two ranks has none"),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from tests.image.forked import OPTIONS
 from tests.support.harness import run
 
-SCRIPT = Path(__file__).with_name("mean_losses.py")
-OPTIONS = ("--volume", f"{SCRIPT}:/workspace/losses.py:ro", "--env", "OMP_NUM_THREADS=1")
 FEW = ("tokens", "GPT-2", "CTC, mean", "router", "own mean without **kwargs", "own largest")
 
 
@@ -17,7 +14,9 @@ FEW = ("tokens", "GPT-2", "CTC, mean", "router", "own mean without **kwargs", "o
     ("ranks", "names"), [(2, FEW), *(pytest.param(ranks, (), marks=pytest.mark.slow) for ranks in (1, 2, 4))]
 )
 def test_a_step_has_the_gradients_of_one_batch(image: str, ranks: int, names: tuple[str, ...]) -> None:
-    done = run(image, "--nproc", str(ranks), "/workspace/losses.py", *names, options=OPTIONS, seconds=600)
+    words = ("python3", "/ranks/forked.py", str(ranks), "mean_losses", *names)
+
+    done = run(image, *words, options=OPTIONS, seconds=600)
 
     assert done.code == 0
     assert done.out.endswith(" kinds of losses are well\n")

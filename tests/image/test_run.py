@@ -68,7 +68,7 @@ def test_ranks_share_the_cores_whether_hydra_pins_them_or_not(image: str, before
 @pytest.mark.parametrize(
     "command",
     [
-        "multinode torchrun --nproc-per-node 2 /tmp/x.py",
+        pytest.param("multinode torchrun --nproc-per-node 2 /tmp/x.py", marks=pytest.mark.slow),  # below in one case
         pytest.param("multinode python3 -m torch.distributed.run --nproc_per_node=2 /tmp/x.py", marks=pytest.mark.slow),
         # Its agent looks for the name of the host, which nothing resolves without a network.
         "python3 -m torch.distributed.run --nproc_per_node=2 /tmp/x.py",
