@@ -14,10 +14,9 @@ from images.layers.entrypoint_layer import GID, UID
 from tests.cluster.nodes import HAS_STEPS, MEETS, SHARED, Cluster, restart, two_pods
 from tests.cluster.pods import Podman, missing, podman
 from tests.support.containers import Container, detached
-from tests.support.harness import HARDENED, IMAGES, ROOT, built, call, env_options
+from tests.support.harness import HARDENED, IMAGES, ROOT, built, call, env_options, write_train_script
 
 KEYS = "/etc/multinode/ssh"
-LINE = 'trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None)'
 
 
 @pytest.fixture(scope="session")
@@ -38,9 +37,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a directory that all nodes mount, with the script of a user who has read nothing of checkpoints."""
     place = tmp_path_factory.mktemp("shared")
     place.chmod(0o777)
-    text = (ROOT / "tests/data/offline/train.py").read_text()
-    assert text.count(LINE) == 1
-    (place / "train.py").write_text(text.replace(LINE, "trainer.train()"))
+    write_train_script(place)
     return place
 
 

@@ -62,7 +62,8 @@ def end(pods: list[Container]) -> list[str]:
     return said
 
 
-@pytest.mark.parametrize("told", [fixed, pytest.param(by_operator, marks=pytest.mark.slow)])
+@pytest.mark.slow  # two ranks go on in image/test_go_on.py
+@pytest.mark.parametrize("told", [fixed, by_operator])
 def test_the_same_command_goes_on(pods: Start, views: list[Path], told: Told) -> None:
     """Rank 0 dies after step 5."""
     shared = [views[0], views[0]]

@@ -1,6 +1,7 @@
 """Run a script beside this one in ranks that are forks, told of each other as by torchrun; all import it once.
 
-forked.py RANKS SCRIPT [ARGUMENT...] [then ARGUMENT...]    `then`: start the ranks again, with these for its main()
+forked.py RANKS SCRIPT [ARGUMENT...] [then ARGUMENT...]    `then`: start the ranks again, with these for its main();
+                                                            the end of the last start is that of the program
 
 What a rank imports for a Trainer takes seconds, and an agent of torchrun imports torch.
 """
@@ -27,8 +28,8 @@ def split(words: list[str]) -> Iterator[list[str]]:
     yield words
 
 
-def start(ranks: int, main: Callable[..., None], words: list[str]) -> None:
-    """Run a function in all ranks; end with 1 if one has not ended well."""
+def start(ranks: int, main: Callable[..., None], words: list[str]) -> bool:
+    """Run a function in all ranks; return whether each has ended well."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -38,8 +39,7 @@ def start(ranks: int, main: Callable[..., None], words: list[str]) -> None:
         process.start()
     for process in processes:
         process.join()
-    if any(process.exitcode for process in processes):
-        sys.exit(1)
+    return not any(process.exitcode for process in processes)
 
 
 def take_part(number: int, ranks: int, port: int, main: Callable[..., None], words: list[str]) -> None:
@@ -53,5 +53,5 @@ def take_part(number: int, ranks: int, port: int, main: Callable[..., None], wor
 
 if __name__ == "__main__":
     imported = importlib.import_module(sys.argv[2])
-    for arguments in split(sys.argv[3:]):
-        start(int(sys.argv[1]), imported.main, arguments)
+    ends = [start(int(sys.argv[1]), imported.main, arguments) for arguments in split(sys.argv[3:])]
+    sys.exit(not ends[-1])

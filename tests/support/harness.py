@@ -125,6 +125,16 @@ def run(image: str, *command: str, options: Sequence[str] = (), seconds: float =
     return done
 
 
+RESUMES = 'trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None)'
+
+
+def write_train_script(place: Path) -> None:
+    """Write train.py as somebody has it who has read nothing of checkpoints."""
+    text = (ROOT / "tests/data/offline/train.py").read_text()
+    assert text.count(RESUMES) == 1
+    (place / "train.py").write_text(text.replace(RESUMES, "trainer.train()"))
+
+
 def has_docker() -> bool:
     """Say whether a Docker daemon answers."""
     if shutil.which("docker") is None:
