@@ -1,6 +1,6 @@
 """Ask for bf16 in every way that there is, and print what was computed in: a name -> a type, as JSON by rank 0.
 
-bf16_asks.py [LAST]    LAST: the last rank computes as on a processor without a unit, whatever the kernel says here
+main([LAST])    LAST: the last rank computes as on a processor without a unit, whatever the kernel says here
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from torch.distributed.fsdp import MixedPrecision
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
 warnings.simplefilter("ignore")
-RANK, SIZE = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 CONFIG = BertConfig(
     vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, num_labels=2
 )
@@ -88,17 +87,25 @@ ASKS: dict[str, Callable[[], str]] = {
     "float16": lambda: str(torch.autocast("cpu", dtype=torch.float16).fast_dtype),
 }
 
-if sys.argv[1:] == ["LAST"] and RANK == SIZE - 1:
-    vars(sys.modules["multinode_image.hooks.compute.bf16_units"])["read_units"] = frozenset
-if SIZE > 1:
-    dist.init_process_group("gloo")
-answers = {name: ask() for name, ask in ASKS.items()}
-model = make().bfloat16()
-model(INPUT.bfloat16()).sum().backward()
-torch.optim.SGD(model.parameters()).step()  # what weights cost is said at a step
-everybody: list[Any] = [answers]
-if SIZE > 1:
-    everybody = [None] * SIZE
-    dist.all_gather_object(everybody, answers)
-if RANK == 0:
-    print(json.dumps(everybody))
+
+def main(*words: str) -> None:
+    """Ask as this rank."""
+    rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if words == ("LAST",) and rank == size - 1:
+        vars(sys.modules["multinode_image.hooks.compute.bf16_units"])["read_units"] = frozenset
+    if size > 1:
+        dist.init_process_group("gloo")
+    answers = {name: ask() for name, ask in ASKS.items()}
+    model = make().bfloat16()
+    model(INPUT.bfloat16()).sum().backward()
+    torch.optim.SGD(model.parameters()).step()  # what weights cost is said at a step
+    everybody: list[Any] = [answers]
+    if size > 1:
+        everybody = [None] * size
+        dist.all_gather_object(everybody, answers)
+    if rank == 0:
+        print(json.dumps(everybody), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

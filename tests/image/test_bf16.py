@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.image.forked import OPTIONS
 from tests.support.harness import OFFLINE, Done, env_options, run
 
 SCRIPT = Path(__file__).with_name("bf16_asks.py")
@@ -16,13 +17,12 @@ INSISTS = {"MULTINODE_BF16": "emulate"}
 
 
 def ask(image: str, place: Path, flags: str, *words: str, environ: dict[str, str] | None = None) -> Done:
-    """Run the script on a processor with these flags; with words as ranks of one job."""
+    """Run the script on a processor with these flags; with words as two ranks of one job, which are forks."""
     (place / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
     place.chmod(0o755)
+    started = ("python3", "/ranks/forked.py", *words) if words else ("/workspace/asks.py",)
     mounts = [f"--volume={place}/cpuinfo:/proc/cpuinfo:ro", f"--volume={SCRIPT}:/workspace/asks.py:ro"]
-    return run(
-        image, *words[:2], "/workspace/asks.py", *words[2:], options=[*OFFLINE, *mounts, *env_options(environ or {})]
-    )
+    return run(image, *started, options=[*OFFLINE, *mounts, *(OPTIONS if words else ()), *env_options(environ or {})])
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ def ask(image: str, place: Path, flags: str, *words: str, environ: dict[str, str
         pytest.param(WITHOUT, (), {}, "float32", id="no unit"),
         pytest.param(WITH, (), {}, "bfloat16", id="a unit", marks=pytest.mark.slow),
         pytest.param(WITHOUT, (), INSISTS, "bfloat16", id="no unit, and the user insists"),
-        pytest.param(WITH, ("--nproc", "2"), {}, "bfloat16", id="ranks with units"),
-        pytest.param(WITH, ("--nproc", "2", "LAST"), {}, "float32", id="one of two ranks has none"),
+        pytest.param(WITH, ("2", "bf16_asks"), {}, "bfloat16", id="ranks with units"),
+        pytest.param(WITH, ("2", "bf16_asks", "LAST"), {}, "float32", id="one of two ranks has none"),
     ],
 )
 def test_all_that_asks_for_bf16_computes_in_it_where_every_rank_has_a_unit(
