@@ -35,7 +35,7 @@ def has_compiler(environ: Mapping[str, str]) -> bool:
 
 
 def watch_compile(module: Any) -> None:
-    """Say it when a script calls torch.compile, and then do what it does; module: torch."""
+    """Say it when a script calls torch.compile; module: torch."""
     compiles = getattr(module, "compile", None)
     if compiles is None or has_compiler(os.environ):
         return
@@ -56,7 +56,7 @@ def is_called_by_script(frame: FrameType) -> bool:
 
 
 def watch_arguments(module: Any) -> None:
-    """Say it when arguments of a Trainer ask for it; module: transformers.training_args."""
+    """Say it when arguments of a Trainer ask for torch.compile; module: transformers.training_args."""
     kind = module.TrainingArguments
     settle = kind.__post_init__
 

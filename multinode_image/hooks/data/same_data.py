@@ -229,7 +229,7 @@ def watch_lists(module: Any) -> None:
 
 
 def watch_sampler(module: Any) -> None:
-    """Look at what ranks share; module: torch.utils.data.distributed."""
+    """Look at the rows that ranks share; module: torch.utils.data.distributed."""
     kind = module.DistributedSampler
     make = kind.__init__
 

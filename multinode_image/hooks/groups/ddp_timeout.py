@@ -15,7 +15,7 @@ SAID: list[float] = []
 
 
 def watch_arguments(module: Any) -> None:
-    """Remember what arguments say while they form a group; module: transformers.training_args."""
+    """Remember how long ranks may wait, by arguments that form a group; module: transformers.training_args."""
     kind = module.TrainingArguments
     cached = vars(kind)["_setup_devices"]
     setup = getattr(cached, "func", None) or cached.fget  # functools' own, or a property of older releases
@@ -35,7 +35,7 @@ def watch_arguments(module: Any) -> None:
 
 
 def watch_groups(module: Any) -> None:
-    """Give a group the time that was said, unless it has one; module: torch.distributed.distributed_c10d."""
+    """Give a group the time in `--ddp_timeout`, unless it has one; module: torch.distributed.distributed_c10d."""
     form = module.init_process_group
 
     @functools.wraps(form)

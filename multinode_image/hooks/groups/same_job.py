@@ -53,7 +53,7 @@ def watch_agents(module: Any) -> None:
 
 
 def watch_rendezvous(module: Any) -> None:
-    """Let ranks that no agent has started compare it; module: torch.distributed.distributed_c10d."""
+    """Let ranks that no agent has started compare what they met for; module: torch.distributed.distributed_c10d."""
     meet = module.rendezvous
 
     @functools.wraps(meet)

@@ -232,7 +232,7 @@ def compare_mixed(losses: Callable[[Batch, float], float], batches: Sequence[Bat
 
 
 def weigh_losses(module: Any) -> None:
-    """Change how the Trainer computes its loss; module: transformers.trainer, which before 4.46 counts no labels."""
+    """Weigh the losses of a step as in one process; module: transformers.trainer, from 4.46 on."""
     plain = module.Trainer.compute_loss
     if "num_items_in_batch" not in inspect.signature(plain).parameters:
         return

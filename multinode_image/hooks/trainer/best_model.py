@@ -79,5 +79,5 @@ def send(tensor: Any) -> None:
 
 
 def watch_best(module: Any) -> None:
-    """Let every Trainer ask; module: transformers.trainer."""
+    """Let every Trainer end with the best model on all ranks; module: transformers.trainer."""
     module.DEFAULT_CALLBACKS.append(BestModel)

@@ -91,7 +91,7 @@ class MarkCheckpoints(TrainerCallback):
 
 
 def watch_training(module: Any) -> None:
-    """Let every Trainer go on; module: transformers.trainer."""
+    """Let every Trainer go on from its last checkpoint; module: transformers.trainer."""
     module.DEFAULT_CALLBACKS.append(MarkCheckpoints)
     train = module.Trainer.train
 

@@ -86,5 +86,5 @@ def end_together(args: Any, state: Any) -> None:
 
 
 def watch_end(module: Any) -> None:
-    """Let every Trainer ask; module: transformers.trainer."""
+    """Let every Trainer save once more where a rank has been told to end; module: transformers.trainer."""
     module.DEFAULT_CALLBACKS.append(LastCheckpoint)

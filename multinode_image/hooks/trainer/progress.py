@@ -101,7 +101,7 @@ def describe(since: Point, now: Point, samples: int, history: Iterable[Mapping[s
 
 
 def show_progress(module: Any) -> None:
-    """Let the Trainer show this progress in a log, in a script of the user as well; module: transformers.trainer.
+    """Let the Trainer show the progress of all ranks in a log; module: transformers.trainer.
 
     At a terminal a bar is drawn again at each step, and in a notebook it is a table.
     """

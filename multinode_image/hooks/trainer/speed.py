@@ -40,5 +40,5 @@ class Speed(TrainerCallback):
 
 
 def watch_speed(module: Any) -> None:
-    """Let every Trainer log it; module: transformers.trainer."""
+    """Let every Trainer log the speed of all ranks, and how long rank 0 has waited; module: transformers.trainer."""
     module.DEFAULT_CALLBACKS.insert(0, Speed)
