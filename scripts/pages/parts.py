@@ -24,6 +24,8 @@ PARTS: Mapping[str, Callable[[], list[str]]] = {
     "exit codes": reference.exit_codes,
     "order of launchers": reference.found_by,
     "limits of downloads": reference.download_limits,
+    "files that are left out": reference.left_out,
+    "modules without bytecode": reference.uncompiled,
     "other messages": reference.other_messages,
     "modules": reference.modules,
     "faults": tables.faults,

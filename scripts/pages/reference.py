@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from images import options
 from images.host import limits
+from images.layers import trim
 from manifests.kinds import KINDS
 from manifests.options import Parser, add_options
 from multinode_image import errors, settings
@@ -131,6 +132,22 @@ def download_limits() -> list[str]:
 
 def spell_size(size: int) -> str:
     return f"{size >> 30} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"
+
+
+def left_out() -> list[str]:
+    """Return which files of wheels images do not have."""
+    return list_patterns("files", trim.TABLE)
+
+
+def uncompiled() -> list[str]:
+    """Return which modules of wheels images have no bytecode of."""
+    return list_patterns("modules", trim.UNCOMPILED)
+
+
+def list_patterns(what: str, table: trim.Table) -> list[str]:
+    """Return a row for each pattern over the paths of a wheel."""
+    rows = ((f"`{wheel}`", f"`{path}`", why) for wheel, paths in table.items() for path, why in paths.items())
+    return write_table(("wheel", what, "why"), rows)
 
 
 def other_messages() -> list[str]:
