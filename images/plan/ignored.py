@@ -9,19 +9,26 @@ from typing import NamedTuple
 
 from multinode_image.printing.shapes import LONGEST, find_kind
 
-# Names, whatever the case of their letters, of files and directories that hold secrets whatever is in them.
+# Names, whatever the case of their letters, of files and directories that hold secrets whatever is in them, and of
+# files that are none, though like one; * is one letter or more. A page has both.
 NAMES = (
-    r"\.env(?:\..+)?", r"[^/]+\.env", r"\.envrc",
-    r"[._]netrc", r"\.pypirc", r"\.git-credentials", r"\.pgpass", r"\.my\.cnf", r"\.dockercfg",
-    r"\.docker/config\.json", r"\.htpasswd", r"\.s3cfg", r"\.boto", r"\.databrickscfg",
-    r"\.vault-token", r"kaggle\.json", r"rclone\.conf",
-    r"\.ssh", r"\.aws", r"\.azure", r"\.kube", r"\.gnupg", r"\.config/gcloud", r"application_default_credentials\.json",
-    r"[^/]+\.(?:p12|pfx|jks|kdbx|ppk)",
+    ".env", ".env.*", "*.env", ".envrc", ".netrc", "_netrc", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf",
+    ".dockercfg", ".docker/config.json", ".htpasswd", ".s3cfg", ".boto", ".databrickscfg", ".vault-token",
+    "kaggle.json", "rclone.conf", ".ssh", ".aws", ".azure", ".kube", ".gnupg", ".config/gcloud",
+    "application_default_credentials.json", "*.p12", "*.pfx", "*.jks", "*.kdbx", "*.ppk",
 )  # fmt: skip
-PRIVATE = re.compile(rf"(?:.*/)?(?:{'|'.join(NAMES)})(?:/.*)?", re.IGNORECASE)
-SAMPLE = re.compile(
-    r"(?:.*/)?(?:[^/]*\.env\.(?:example|sample|template|dist)|(?:example|sample|template)\.env)", re.IGNORECASE
-)
+SAMPLES = (
+    ".env.example", ".env.sample", ".env.template", ".env.dist", "example.env", "sample.env", "template.env",
+)  # fmt: skip
+
+
+def _compile(names: Iterable[str], end: str = "") -> re.Pattern[str]:
+    """Return what the paths match that end with one of these names, and what may follow."""
+    either = "|".join(re.escape(name).replace(r"\*", "[^/]+") for name in names)
+    return re.compile(f"(?:.*/)?(?:{either}){end}", re.IGNORECASE)
+
+
+PRIVATE, SAMPLE = _compile(NAMES, "(?:/.*)?"), _compile(SAMPLES)
 WIDEST = 4  # bytes of a letter in UTF-32
 
 

@@ -26,6 +26,7 @@ PARTS: Mapping[str, Callable[[], list[str]]] = {
     "limits of downloads": reference.download_limits,
     "files that are left out": reference.left_out,
     "modules without bytecode": reference.uncompiled,
+    "names of secrets": reference.secret_files,
     "other messages": reference.other_messages,
     "modules": reference.modules,
     "faults": tables.faults,

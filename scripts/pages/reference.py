@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from images import options
 from images.host import limits
 from images.layers import trim
+from images.plan import ignored
 from manifests.kinds import KINDS
 from manifests.options import Parser, add_options
 from multinode_image import errors, settings
@@ -148,6 +149,12 @@ def list_patterns(what: str, table: trim.Table) -> list[str]:
     """Return a row for each pattern over the paths of a wheel."""
     rows = ((f"`{wheel}`", f"`{path}`", why) for wheel, paths in table.items() for path, why in paths.items())
     return write_table(("wheel", what, "why"), rows)
+
+
+def secret_files() -> list[str]:
+    """Return what files of secrets are called."""
+    names, samples = (", ".join(f"`{name}`" for name in some) for some in (ignored.NAMES, ignored.SAMPLES))
+    return [f"{names}, in letters of either case; but not {samples}."]
 
 
 def other_messages() -> list[str]:
