@@ -17,15 +17,14 @@ from images.store.store import Store
 from images.wheels.archive import Wheel
 from images.wheels.content import read_content
 
-# Not importable by itself, or only on other systems: module, reason.
+# Not importable by itself, or only on other systems.
 SKIPPED = {
-    "colorama": "for Windows",
-    "git": "GitPython wants the program git; wandb, which brings it, does without",
-    "pip": "a command",
-    "setuptools": "a build tool; importing it patches distutils",
-    "pkg_resources": "part of setuptools",
-    "_distutils_hack": "part of setuptools",
-}
+    "colorama",  # for Windows
+    "git",  # GitPython wants the program git; wandb, which brings it, does without
+    "pip",  # a command
+    # A build tool, of which importing patches distutils, and its parts.
+    "setuptools", "pkg_resources", "_distutils_hack",
+}  # fmt: skip
 # Layers without packages; of what is in the first, our own code alone is there at a start of Python.
 WITHOUT_PACKAGES = {entrypoint_layer.NAME, entrypoint_layer.USER_FILES}
 ENTRYPOINT = entrypoint_layer.HERE.parent / "multinode_image"
@@ -45,7 +44,7 @@ def wanted_of(store: Store, wheels: Iterable[Wheel], excused: Sequence[str] = ()
     """
     contents = {wheel.project: read_content(store, wheel.sha256, wheel.path) for wheel in wheels}
     parts = [one.modules for project, one in contents.items() if project not in excused]
-    modules = {module for part in parts for module in part} - SKIPPED.keys()
+    modules = {module for part in parts for module in part} - SKIPPED
     releases = (f"{one.metadata['name']}=={one.metadata['version']}" for one in contents.values())
     return (*sorted(modules), *sorted(releases))
 

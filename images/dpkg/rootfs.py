@@ -90,16 +90,12 @@ def _triggers(packages: Mapping[str, Package]) -> dict[str, str]:
 AT_ONCE = 2  # packages that are unpacked at the same time; what unpacks them lets others run
 AHEAD = 2
 C_LIBRARY = "libc-bin"  # has ldconfig
-# What an image must not have: pattern over paths, reason.
-CLEANED = (
-    (r"dev/.", "devices are the engine's"),
-    (r"etc/ssh/ssh_host_", "a host key in an image is everybody's key"),
-    (r"etc/(hostname|resolv\.conf|machine-id)$", "of one machine"),
-    (r"var/log/.+", "logs of an installation"),
-    (r"var/cache/(apt|ldconfig)|var/lib/apt/lists/.", "caches, and lists of a day"),
-    (r"(tmp|run)/.", "of the moment"),
+# What an image must not have: devices, which are the engine's; a host key, which would be everybody's; what is of one
+# machine; logs of an installation; caches, and lists of a day; what is of the moment.
+DIRTY = re.compile(
+    r"dev/.|etc/ssh/ssh_host_|etc/(hostname|resolv\.conf|machine-id)$|var/log/.|var/cache/(apt|ldconfig)"
+    r"|var/lib/apt/lists/.|(tmp|run)/."
 )
-DIRTY = re.compile("|".join(f"(?:{pattern})" for pattern, _ in CLEANED))
 MODULES = re.compile(r"usr/(?:lib/python3[^/]*|share/python3)/.*\.py$")
 
 

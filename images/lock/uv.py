@@ -36,8 +36,8 @@ from images.store.store import UV
 # variables").
 REACH = ("UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_HTTP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_RETRIES")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-# Beginnings of variables that change the text of uv's errors, which is read: its width, colours, a log between them.
-LOOKS = ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE", "RUST_LOG")
+# Beginnings of variables that change the text of uv's errors, which is read: its width, and colours.
+LOOKS = ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE")
 
 # What uv logs of the pages that it asks for, where nothing else says so; and how a line of its log begins.
 LOG = {"RUST_LOG": "uv_client::registry_client=trace"}

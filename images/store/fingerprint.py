@@ -14,16 +14,16 @@ SOURCES = Path(__file__).parents[1]
 KINDS = (".py", ".json", ".gpg")
 
 # Every package whose release shows in the bytes, and where. pyproject.toml pins each of them with `==`.
-PACKAGES = {
-    "cyclonedx-python-lib": "the list of licences and the form of the SBOM",
-    "installer": "the order of RECORD and the text of start scripts",
-    "license-expression": "which licences of the SBOM are expressions",
-    "packageurl-python": "the addresses of packages in the SBOM",
-    "packaging": "the packages in the lock, and what METADATA says in the SBOM",
-    "py-serializable": "the JSON of the SBOM",
-    "tomli-w": "the text of the lock",
-    "zstandard": "the compressed bytes of a layer",
-}
+PACKAGES = (
+    "cyclonedx-python-lib",  # the list of licences and the form of the SBOM
+    "installer",  # the order of RECORD and the text of start scripts
+    "license-expression",  # which licences of the SBOM are expressions
+    "packageurl-python",  # the addresses of packages in the SBOM
+    "packaging",  # the packages in the lock, and what METADATA says in the SBOM
+    "py-serializable",  # the JSON of the SBOM
+    "tomli-w",  # the text of the lock
+    "zstandard",  # the compressed bytes of a layer
+)
 
 
 @functools.cache

@@ -189,9 +189,10 @@ def test_each_text_is_there_once_and_in_one_order(name: str, typed: Sequence[str
         (["--env=MyPassword=1234"], "a secret", "MyPassword"),
         (["--env=INDEX=https://me:hunter@h/simple"], "a secret", "INDEX"),
         (["--env=HUB=hf_" + "a" * 34], "a secret", "HUB"),
-        *(([f"--env={name}=x"], "sets that variable itself", name) for name in ("PYTHONPATH", *ENVIRONMENT)),
+        *(([f"--env={name}=x"], "sets that variable itself", name)
+          for name in ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH", *ENVIRONMENT)),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_in_an_image_is_refused(typed: Sequence[str], fact: str, value: str) -> None:
     with pytest.raises(UserFault, match=fact) as caught:
         read_request(parse_words("build", typed))

@@ -88,7 +88,8 @@ def test_of_many_modules_the_first_and_the_last_are_named(store: Store) -> None:
 
 def test_what_is_wanted_is_what_wheels_have_and_say_in_order(tmp_path: Path, store: Store) -> None:
     wheels = list[Wheel]()
-    for name, modules in (("A.b", ("c/__init__", "a_b", "setuptools")), ("six", ("six", "a_b"))):
+    no_packages = ("colorama", "git", "pip", "setuptools", "pkg_resources", "_distutils_hack")
+    for name, modules in (("A.b", ("c/__init__", "a_b", *no_packages)), ("six", ("six", "a_b"))):
         project = name.lower().replace(".", "_")
         metadata = f"Name: {name}\nVersion: 1.0\n\nVersion: 2\n".encode()
         files = {f"{module}.py": b"" for module in modules}
