@@ -51,6 +51,16 @@ LISTS = """\
 g _ssh -
 u sshd -:nogroup "sshd user" /run/sshd
 """
+# Fields of a package that dpkg writes in an order of its own, and one that it does not know.
+FIELDS = (
+    "Breaks", "Bugs", "Conflicts", "Depends", "Enhances", "Homepage", "Installed_Size", "Origin", "Pre_Depends",
+    "Priority", "Protected", "Recommends", "Replaces", "Section", "Source", "Suggests",
+)  # fmt: skip
+# Files of one machine or moment, which no image has.
+CLEANED = (
+    "./dev/null", "./etc/hostname", "./etc/machine-id", "./etc/resolv.conf", "./etc/ssh/ssh_host_rsa_key", "./run/x",
+    "./var/cache/apt/x", "./var/cache/ldconfig/x", "./var/lib/apt/lists/x", "./var/log/x.log",
+)  # fmt: skip
 
 BANNER = b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36."
 
@@ -94,7 +104,7 @@ def files_of(name: str, platform: Platform) -> Files:
             "./usr/share/doc/tool/README": b"left out", "./usr/share/doc/tool/copyright": b"kept",
             "./usr/share/doc/file": b"left out", "./usr/share/man/man1/tool.1": b"left out",
             "./usr/lib/python3.11/a.py": b"1", "./tmp/x": b"left out", "./etc/tool.conf": b"text",
-            "./usr/share/doc/link": "tool", "./var/log/x.log": b"left out",
+            "./usr/share/doc/link": "tool", **dict.fromkeys(CLEANED, b"left out"),
         },
     }  # fmt: skip
     return texts.get(name, {})
@@ -112,9 +122,10 @@ def packages_of(suite: str, platform: Platform) -> dict[str, bytes]:
         control = {"postinst": script, "triggers": f"interest /usr/{name}\ninterest-noawait {name}\n"}
         if name == "tool":
             control = {"conffiles": "/etc/tool.conf\n", "prerm": "exit\n"}
-        essential = {"Essential": "yes", "Multi_Arch": "same"} if name == "dash" else {"Provides": f"{name}-x (= 1)"}
+        more = {"Essential": "yes", "Multi_Arch": "same"} if name == "dash" else {"Provides": f"{name}-x (= 1)"}
+        more |= dict.fromkeys(FIELDS, "x") if name == "tool" else {}
         architecture = "all" if name == "tzdata" else platform.architecture
-        contents[name] = package(name, layer(files), control, Architecture=architecture, **essential)
+        contents[name] = package(name, layer(files), control, Architecture=architecture, **more)
     return contents
 
 

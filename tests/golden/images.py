@@ -2,9 +2,9 @@
 
 Every layer but the highest, which holds the program itself, is there with its diff_id, and with its entries, so that a
 difference can be found. Of the highest there are the entries, and the texts that are made for it, but neither sources
-nor the SBOM; of the lock all but its tools, whose releases change. What every image has of variables and labels, and of
-packages in its lock, is in the data of one. In place of the number of the user that an image starts with stands a word:
-the number is promised in docs/reference.md.
+nor the SBOM; of the lock all but the releases of its tools, which change. What every image has of variables and labels,
+and of packages and settings in its lock, is in the data of one. In place of the number of the user that an image starts
+with stands a word: the number is promised in docs/reference.md.
 
 Not covered: Debian's own base (its packages change), what is added to a base that lacks something (it comes out of
 Debian's packages), and the content of bytecode, which differs between releases of Python (building.PROGRAMS says
@@ -71,10 +71,11 @@ def described(recipe: Debian) -> str:
 
 
 def _lock(text: str, *, whole: bool) -> list[str]:
-    """Return the lines of a lock, or of its last table."""
+    """Return the lines of a lock, or of its last table; of its tools the settings alone."""
     packages, start, table = text.partition("[tool.multinode]\n")
-    table, _, _ = table.partition("[tool.multinode.tools]\n")
-    return (packages * whole + start + table).splitlines()
+    table, _, tools = table.partition("[tool.multinode.tools]\n")
+    settings = [line for line in tools.splitlines() if line.startswith(("zstd-", "epoch"))]
+    return [*(packages * whole + start + table).splitlines(), *settings * whole]
 
 
 def _image(layout: Layout, *, whole: bool) -> dict[str, Any]:

@@ -44,6 +44,12 @@ ASKED: Mapping[str, tuple[Request, Sources]] = {
 }
 ANSWER = 'lock-version = "1.0"\ncreated-by = "uv"\npackages = []\n'
 ENVIRON = {"HOME": "/home/me", "COLUMNS": "80"}
+# Variables of a shell, some of which uv is given.
+TYPED = {**ENVIRON, **dict.fromkeys((
+    "FORCE_COLOR", "CLICOLOR_FORCE", "RUST_LOG", "UV_INDEX", "UV_CONSTRAINT", "UV_SYSTEM_CERTS",
+    "UV_NATIVE_TLS", "UV_HTTP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_RETRIES", "http_proxy", "HTTPS_PROXY",
+    "all_proxy", "no_proxy",
+), "typed")}  # fmt: skip
 
 
 def calls_of(do: Callable[[], object], places: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -77,7 +83,7 @@ def of_uv(
     """Return the calls for a question about a plan."""
     plan = planner.make_plan(request, catalog.load())
     wanted = (*plan.requirements, *requirements.parse_wanted(plan.user_packages))
-    asked, context = uv.with_bindings(plan, sources, wanted), locks.context(store, sources, ENVIRON)
+    asked, context = uv.with_bindings(plan, sources, wanted), locks.context(store, sources, TYPED)
     places = {str(store.root): "STORE", uv._uv(): "UV", sys.executable: "PYTHON"}
     return calls_of(lambda: ask(plan, asked, context, wanted), places)
 
