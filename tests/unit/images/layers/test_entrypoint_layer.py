@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
+import runpy
 import shutil
+import sys
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -158,6 +162,23 @@ def test_the_bytes_of_an_entrypoint_do_not_depend_on_the_order_of_its_files(stor
         ("opt/c/a", 0o644), ("opt/c/b", 0o644), ("opt/s/a", 0o755), ("opt/s/b", 0o755)
     ]  # fmt: skip
     assert "etc/passwd" in dict(files)
+
+
+PROGRAMS = entrypoint_layer.HERE / "rootfs/opt/multinode"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in PROGRAMS.glob("*.py")))
+def test_a_program_is_found_in_the_directory_of_what_starts_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "multinode_image.__main__" if name == "__main__" else f"multinode_image.programs.{name}"
+    calls = list[object]()
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(main=lambda *given: calls.append((sys.path[0], *given))))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "argv", [name, "a", "b"])
+
+    with pytest.raises(SystemExit):
+        runpy.run_path(f"{PROGRAMS / name}.py", run_name="__main__")
+
+    assert calls == [(f"{PROGRAMS}/lib", ["a", "b"], os.environ, str(PROGRAMS))]
 
 
 def test_the_line_is_one_that_site_runs() -> None:
