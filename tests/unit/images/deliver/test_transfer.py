@@ -148,7 +148,7 @@ def test_a_tag_that_cannot_be_replaced_is_done_where_it_names_this_image(
     assert asked == ["1"]
 
 
-@pytest.mark.parametrize("kind", transfer.UNHEARD)
+@pytest.mark.parametrize("kind", ["plain", "certificate", "silent"])
 def test_a_registry_that_has_said_nothing_is_not_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

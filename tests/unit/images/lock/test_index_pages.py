@@ -194,16 +194,19 @@ def test_an_index_has_a_page_or_none_and_anything_else_is_no_answer(
         assert (index_pages.STORE in caught.value.remedy) is (reply is not None and reply.status == 403)
 
 
+STORES = ("download.pytorch.org", "pytorch-extension.intel.com")
+
+
 @pytest.mark.parametrize(
     ("host", "status", "is_there"),
     [("host.example", 200, True), ("host.example", 404, False), ("host.example", 401, False),
-     (index_pages.STORES[0], 404, True)],
+     (STORES[0], 404, True)],
 )  # fmt: skip
 def test_an_index_answers_for_itself_but_for_a_store_of_files(host: str, status: int, *, is_there: bool) -> None:
     with answered(lambda _: Reply(status)) as asked:
         assert index_pages.has_root(f"https://{host}/simple", Sources()) is is_there
 
-    assert [request.target for request in asked] == [f"https://{host}/simple/"] * (host not in index_pages.STORES)
+    assert [request.target for request in asked] == [f"https://{host}/simple/"] * (host not in STORES)
 
 
 def test_an_index_that_hangs_up_is_said_and_one_of_this_machine_is_looked_for(tmp_path: Path) -> None:
@@ -311,7 +314,7 @@ def test_a_page_that_comes_in_gzip_is_read() -> None:
     assert read and [file.name for file in read.files] == ["a-1.tar.gz"]
 
 
-@pytest.mark.parametrize("host", index_pages.STORES)
+@pytest.mark.parametrize("host", STORES)
 def test_a_store_of_pages_answers_without_a_page_of_its_own(host: str) -> None:
     assert index_pages.has_root(f"https://{host}/whl/cpu", Sources())
 

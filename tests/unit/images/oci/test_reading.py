@@ -17,7 +17,7 @@ from images.foreign.files import Files
 from images.host.errors import Fault, UserFault, WorldFault
 from images.oci import indexes, reading, reference
 from images.oci.indexes import find_manifest
-from images.oci.manifest import MOST_LAYERS, Manifest
+from images.oci.manifest import Manifest
 from images.oci.reading import OnDisk
 from images.platforms import AMD64
 from images.store.store import Store
@@ -339,7 +339,7 @@ def test_a_layer_that_is_there_twice_is_read_once() -> None:
 def test_no_layer_is_read_of_an_image_of_too_many() -> None:
     paths: list[str] = []
 
-    with pytest.raises(WorldFault, match=f"more than {MOST_LAYERS} layers: it \\(501\\)"):
+    with pytest.raises(WorldFault, match=r"more than 500 layers: it \(501\)"):
         read([{**GOOD_ARCHIVE, "Layers": ["1/layer.tar"] * 501}], read_paths=paths)
 
     assert "1/layer.tar" not in paths

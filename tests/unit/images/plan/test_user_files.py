@@ -211,7 +211,7 @@ def test_only_what_may_hold_a_file_has_to_be_readable(
 @pytest.mark.parametrize(("more", "is_read"), [(0, True), (1, False)])
 def test_a_list_of_what_stays_out_is_read_to_its_end_or_refused(make: Make, more: int, is_read: bool) -> None:
     end = "\ndata\n"
-    root = make({"a": "1", "data/x": "1", ".dockerignore": "#" * (user_files.LONGEST - len(end) + more) + end})
+    root = make({"a": "1", "data/x": "1", ".dockerignore": "#" * ((1 << 20) - len(end) + more) + end})
 
     with nullcontext() if is_read else pytest.raises(UserFault, match="too long"):
         assert [one.path for one in user_files.read_user_files([], str(root))] == ["a"]

@@ -15,7 +15,7 @@ from images.host.errors import WorldFault
 from images.host.limits import Bound
 from images.store.store import Store
 from images.wheels import archive
-from images.wheels.content import ALGORITHMS, WheelContent, read_content
+from images.wheels.content import WheelContent, read_content
 from tests.support.elf import library
 from tests.support.wheels import WHEEL, damaged, pack
 
@@ -144,7 +144,7 @@ def test_a_file_that_is_no_wheel_is_refused(tmp_path: Path, data: bytes) -> None
     assert refused(path)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", ["sha256", "sha384", "sha512"])
 @pytest.mark.parametrize(
     ("name", "data", "other"),
     [
