@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from images.foreign.files import open_tar
+from images.host import limits
 from images.host.errors import UserFault
 from images.host.files import replacing, require_writable, write_whole
 from images.lock import lockfile
@@ -18,7 +19,6 @@ from images.store.store import Store
 LOCK = lockfile.NAME
 REMEDY = "a file that build.py bundle wrote"
 NAMELESS = {BLOB: "base", USER_FILE: "files"}
-LONGEST = 64 << 20  # bytes: of the lock; a real one has some hundred kilobytes
 
 
 def write_lock(lock: Lock, place: Path) -> None:
@@ -69,7 +69,7 @@ def take_bundle(place: str, store: Store) -> str:
     files = open_tar(Path(place), place, REMEDY, plain=False)
     if not files.has(LOCK):
         raise UserFault("that is not a bundle", f"{place} (no {LOCK})", REMEDY)
-    text = files.read(LOCK, LONGEST).decode(errors="replace")
+    text = files.read(LOCK, limits.INSIDE.most).decode(errors="replace")
     for digest, name in lockfile.parse_lock(text, f"{place}/{LOCK}").files():
         files.keep(_place_in_bundle(digest, name), (digest, name), store)
     return text

@@ -24,6 +24,7 @@ PARTS: Mapping[str, Callable[[], list[str]]] = {
     "exit codes": reference.exit_codes,
     "order of launchers": reference.found_by,
     "limits of downloads": reference.download_limits,
+    "limits of contents": reference.content_limits,
     "files that are left out": reference.left_out,
     "modules without bytecode": reference.uncompiled,
     "names of secrets": reference.secret_files,

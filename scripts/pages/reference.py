@@ -8,9 +8,14 @@ import re
 from collections.abc import Iterable, Mapping
 
 from images import options
+from images.base import inspect, overlay
+from images.deliver import registry
+from images.foreign import documents, files, paths, tars
 from images.host import limits
 from images.layers import trim
-from images.plan import ignored
+from images.lock import index_pages
+from images.oci import indexes, manifest
+from images.plan import ignored, requirements, user_files
 from manifests.kinds import KINDS
 from manifests.options import Parser, add_options
 from multinode_image import errors, settings
@@ -126,9 +131,39 @@ def found_by() -> list[str]:
 
 
 def download_limits() -> list[str]:
-    """Return how much is read of what comes from outside."""
+    """Return how much is read of what comes from outside, how slowly, and to how much it unpacks."""
     rows = ((limit.of, spell_size(limit.most)) for limit in limits.TABLE)
-    return write_table(("what", "at most"), rows)
+    unpacked = {"a layer of an image": limits.LAYER, "a wheel or a source archive": limits.WHEEL,
+                "a part of a Debian package": limits.DEB}  # fmt: skip
+    more = ((f"{what}, unpacked", f"{one.times} times its bytes, or {spell_size(one.least)} if that is more")
+            for what, one in unpacked.items())  # fmt: skip
+    slowest = f"a download of less than {limits.SLOWEST >> 10} KiB a second", f"{limits.WINDOW} seconds"
+    silent = "a registry that sends and takes nothing", f"{limits.PATIENCE:.0f} seconds"
+    return write_table(("what", "at most"), [*rows, *more, slowest, silent])
+
+
+def content_limits() -> list[str]:
+    """Return how much may be in what others wrote."""
+    return write_table(("what", "at most"), (
+        ("bytes in a name, and in a path", f"{paths.LONGEST_PART}, {paths.LONGEST:,}"),
+        ("directories in a path", str(paths.DEEPEST)),
+        ("objects and lists within each other, in JSON", str(documents.DEEPEST)),
+        ("values in JSON", f"{documents.MOST:,}"),
+        ("tags of a page of a package index in HTML", f"{index_pages.MOST_TAGS:,}"),
+        ("layers of an image", str(manifest.MOST_LAYERS)),
+        ("indexes within each other", str(indexes.NESTED)),
+        ("entries of an archive of an image, or of a bundle", f"{files.MOST:,}"),
+        ("the paths of an image's files, and what is read of them", spell_size(overlay.LARGEST)),
+        ("a text in a base, such as dpkg's status", spell_size(inspect.LONGEST)),
+        ("headers before one entry of a tar", spell_size(tars.LONGEST_HEADER)),
+        ("documents that a registry lists for an image, and pages of that list",
+         f"{registry.MOST:,}, {registry.MOST_PAGES}"),
+        ("parts of such a document", str(registry.MOST_PARTS)),
+        ("a requirements file", spell_size(requirements.LONGEST)),
+        ("requirements files that name each other", str(requirements.DEEPEST)),
+        ("a `.dockerignore`", spell_size(user_files.LONGEST)),
+        ("files of your own, and all together", f"{user_files.MOST:,}, {spell_size(user_files.LARGEST)}"),
+    ))  # fmt: skip
 
 
 def spell_size(size: int) -> str:

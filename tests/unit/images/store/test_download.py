@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import requests
+from urllib3 import HTTPResponse
+from urllib3.exceptions import MaxRetryError, SSLError
 from urllib3.util import Retry
 
 from images.host import limits
@@ -20,10 +21,23 @@ from images.host.limits import Limit
 from images.pip_config import Sources
 from images.store import download
 from images.store.store import Store
-from scripts.pages import reference
 from tests.support.web import Reply, Request, answered
 
 SECONDS = limits.WINDOW
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_busy_server_is_asked_three_times(status: int) -> None:
+    retry, waits = download.RETRY, list[float]()
+    with pytest.raises(MaxRetryError):
+        while retry.is_retry("GET", status):
+            retry = retry.increment("GET", "/", HTTPResponse(status=status))
+            waits.append(retry.get_backoff_time())
+
+    assert waits == [0, 1]
+    assert not any(download.RETRY.is_retry("GET", other) for other in (404, 501))
+    with pytest.raises(MaxRetryError):  # a certificate is not trusted the next time either
+        download.RETRY.increment("GET", "/", error=SSLError())
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7), ("86400", 60)])
@@ -67,19 +81,6 @@ def test_a_download_has_a_least_speed(reads: list[tuple[float, int]], *, is_slow
         for moment, size in reads:
             now = moment
             pace.count(size)
-
-
-def test_the_page_has_the_limits_of_the_table() -> None:
-    page = " ".join(Path("docs/security.md").read_text().split())
-    table = "\n".join(reference.download_limits())
-    rows = re.findall(r"(?m)^\| (.+) \| ([0-9]+) ([MG])iB \|$", table)
-
-    assert {of: int(number) << {"M": 20, "G": 30}[unit] for of, number, unit in rows} == {
-        limit.of: limit.most for limit in vars(limits).values() if isinstance(limit, Limit)
-    }
-    assert f"less than {limits.SLOWEST >> 10} KiB a second have come over {limits.WINDOW} seconds" in " ".join(
-        page.split()
-    )
 
 
 def test_a_file_of_this_machine_is_counted(tmp_path: Path) -> None:
