@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import StringIO
 
 from rich.console import Console
@@ -18,6 +19,19 @@ def test_a_list_as_json_has_every_release() -> None:
 
     assert {row["version"] for row in listed["torch"]} == set(map(str, TABLE.torch))
     assert sum(len(era["releases"]) + len(era["yanked"]) for era in listed["transformers"]) == len(TABLE.transformers)
+    assert listed["torch"][0] == {
+        "version": "1.10.0", "released": "2021-10-21", "python": ["3.6", "3.7", "3.8", "3.9"], "backend": "ccl",
+        "source": "torch-ccl README at tag v1.10.0; IPEX installation page", "bindings": "1.10.0", "ipex": "1.10.100",
+        "notes": ["IPEX is archived with known security issues, and this release of it is withdrawn from PyPI for"
+                  " security"],
+        "intel": ["impi-rt==2021.4.0", "intel-openmp==2021.4.0"], "base": "an image of your own", "transformers": "-",
+        "tested": False,
+    }  # fmt: skip
+    assert listed["transformers"][0] == {
+        "era": "4.30", "python": ">=3.7", "torch": ">=1.9,!=1.12.0", "accelerate": ">=0.20.2,<1", "ccl": True,
+        "flags": ["--no_cuda, not yet --use_cpu", "--xpu_backend beside --ddp_backend"], "yanked": {},
+        "source": "package metadata of 4.30.2: extras torch and accelerate", "releases": ["4.30.0", "4.30.1", "4.30.2"],
+    }  # fmt: skip
 
 
 def test_plan_and_list_are_read_by_people() -> None:
@@ -27,6 +41,10 @@ def test_plan_and_list_are_read_by_people() -> None:
     matrix.show_plan(planner.make_plan(Request(torch="2.4.0", transformers="4.46.0"), TABLE), console)
     matrix.show_list(TABLE, console)
 
+    headings = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transformers", "base")
+    more = ("transformers", "Python", "torch", "accelerate", "ccl", "yanked", "flags")
+    lines = out.getvalue().splitlines()
+    assert [re.split(r"  +", line.strip()) for line in lines if "  Python  " in line] == [[*headings], [*more]]
     for word in ("oneccl_bind_pt==2.4.0", "2.4.0-pip-multinode", "was yanked", "4.45 to 4.46", "--use_ipex gone"):
         assert word in out.getvalue()
 
