@@ -1,6 +1,7 @@
 """`build.py plan --json` of requests that cover versions.toml: one file for each.
 
-That of the default is whole, the others have what differs from it: a new line of plans changes one file.
+That of the default is whole, the others have what differs from it: a new line of plans changes one file. One text is
+what people read of a plan.
 """
 
 from __future__ import annotations
@@ -41,25 +42,33 @@ PLANS = {
     "other-options": "--no-trim --no-bytecode --examples examples.tar.gz --tag example.org/image:2 --wheelhouse wheels "
     "--env KERAS_BACKEND=torch --no-import keras --no-import Absl_Py",
 }
+FILES = [*(f"{name}.json" for name in PLANS), READ := "read.txt"]
 
 
 def plan(words: str) -> dict[str, Any]:
-    """Return what `build.py plan --json WORDS` prints.
+    """Return what `build.py plan --json WORDS` prints."""
+    printed: dict[str, Any] = json.loads(print_plan(f"--json {words}"))
+    return printed
+
+
+def print_plan(words: str) -> str:
+    """Return what `build.py plan WORDS` prints.
 
     Raises AssertionError when there is no plan.
     """
-    with directory({}):
-        said = run(["plan", "--json", *words.split()])
+    with directory({f"project/{number}.py": b"" for number in range(52)}):
+        said = run(["plan", *words.split()])
     assert (said.code, said.err) == (0, ""), said
-    printed: dict[str, Any] = json.loads(said.out)
-    return printed
+    return said.out
 
 
 def produce() -> dict[str, str]:
     """Return the golden data: name of the file -> text."""
     usual = plan(PLANS[DEFAULT])
     others = {name: differing(plan(words), usual) for name, words in PLANS.items() if name != DEFAULT}
-    return {f"{name}.json": data.as_json(said) for name, said in {DEFAULT: usual, **others}.items()}
+    texts = {f"{name}.json": data.as_json(said) for name, said in {DEFAULT: usual, **others}.items()}
+    read = print_plan("--package peft==0.19.1 --no-trim --workdir project").splitlines()
+    return {**texts, READ: "".join(f"{line.rstrip()}\n" for line in read)}  # a table fills its lines with blanks
 
 
 def differing(one: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:

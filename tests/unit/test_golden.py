@@ -53,9 +53,9 @@ def planned() -> dict[str, str]:
     return plans.produce()
 
 
-@pytest.mark.parametrize("name", plans.PLANS)
+@pytest.mark.parametrize("name", plans.FILES)
 def test_a_plan_is_what_it_was(name: str, planned: dict[str, str]) -> None:
-    different = data.difference("plan", f"{name}.json", planned[f"{name}.json"])
+    different = data.difference("plan", name, planned[name])
 
     assert not different, f"{different}\n{data.REMEDY}"
 
@@ -102,7 +102,7 @@ def test_a_root_file_system_is_what_it_was(suite: str) -> None:
 def test_no_golden_data_are_left_over() -> None:
     assert explain.read(data.recorded("explain")).keys() == {case.name for case in explain.cases()}
     assert data.recorded("explain").keys() == {*explain.FILES.values(), explain.COMMON, explain.TEXT}
-    assert data.recorded("plan").keys() == {f"{name}.json" for name in plans.PLANS}
+    assert data.recorded("plan").keys() == {*plans.FILES}
     for name, typed in refusals.REFUSALS.items():
         known = json.loads(data.recorded("refusals")[f"{name}.json"])
         assert known.keys() == {f"build.py {words}" for words in typed}
