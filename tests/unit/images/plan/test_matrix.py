@@ -36,17 +36,23 @@ def test_a_list_as_json_has_every_release() -> None:
 
 def test_plan_and_list_are_read_by_people() -> None:
     out = StringIO()
-    console = Console(file=out, width=200)
+    console = Console(file=out, width=400)
 
     matrix.show_plan(planner.make_plan(Request(torch="2.4.0", transformers="4.46.0"), TABLE), console)
     matrix.show_list(TABLE, console)
 
-    headings = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transformers", "base")
-    more = ("transformers", "Python", "torch", "accelerate", "ccl", "yanked", "flags")
-    lines = out.getvalue().splitlines()
-    assert [re.split(r"  +", line.strip()) for line in lines if "  Python  " in line] == [[*headings], [*more]]
-    for word in ("oneccl_bind_pt==2.4.0", "2.4.0-pip-multinode", "was yanked", "4.45 to 4.46", "--use_ipex gone"):
-        assert word in out.getvalue()
+    assert "oneccl_bind_pt==2.4.0" in out.getvalue()
+    rows = {tuple(re.split(r"  +", line.strip())) for line in out.getvalue().splitlines()}
+    assert rows >= {
+        ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transformers", "base"),
+        ("1.10.0 to 1.10.2", "3.6 to 3.9", "ccl", "1.10.0", "1.10.100", "-", "an image of your own"),
+        ("2.3.0", "3.8 to 3.12", "ccl", "2.3.0", "2.3.0", "4.30.0 to 5.0.0", "intel or debian"),
+        ("transformers", "Python", "torch", "accelerate", "ccl", "yanked", "flags"),
+        ("5.1 to 5.14", ">=3.10", ">=2.4", ">=1.1,<2", "no", "5.10.0",
+         "--ddp_backend ccl gone; --group_by_length gone in 5.2, use --train_sampling_strategy group_by_length"),
+        ("4.57", ">=3.9", ">=2.2", ">=0.26,<2", "yes", "4.57.0", "--use_ipex gone; --no_cuda warns"),
+        ("4.52", ">=3.9", ">=2.1,<2.7", ">=0.26,<2", "yes", "4.52.0", "-"),
+    }  # fmt: skip
 
 
 def test_a_narrow_table_leaves_nothing_out() -> None:
