@@ -148,8 +148,10 @@ def answered(answer: Answer) -> Iterator[list[Request]]:
     asked = list[Request]()
 
     def send(
-        adapter: HTTPAdapter, request: requests.PreparedRequest, *, verify: bool | str, **_: object
-    ) -> requests.Response:
+        adapter: HTTPAdapter, request: requests.PreparedRequest, *, verify: bool | str, stream: bool, timeout: object,
+        **_: object,
+    ) -> requests.Response:  # fmt: skip
+        assert stream and timeout == (10, 60), "an answer is read as far as it may go, and no server is waited for"
         body = request.body or b""
         headers = {name.title(): value for name, value in request.headers.items()}
         asked.append(Request(str(request.method), str(request.url), headers, _as_bytes(body), verify))
