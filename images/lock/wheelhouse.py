@@ -129,7 +129,7 @@ def _parse_filename(path: Path) -> WheelFile | None:
         return None
     try:
         name, version, _, tags = parse_wheel_filename(path.name)
-    except (InvalidWheelFilename, InvalidVersion):
+    except InvalidWheelFilename:  # also for a version that is none
         return None
     return WheelFile(path, name, version, tags)
 

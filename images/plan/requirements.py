@@ -164,7 +164,7 @@ def _read_typed(typed: str) -> Iterator[Stated]:
     """Read a file as it was typed: after a pyproject.toml there may be its optional groups, in brackets."""
     match = re.fullmatch(r"(.*\.toml)(?:\[([^\[\]]*)\])?", typed)
     if match and not Path(typed).name.startswith("requirements"):
-        yield from _project(match[1], [group.strip() for group in (match[2] or "").split(",") if group.strip()])
+        yield from _project(match[1], re.findall(r"[^,\s]+", match[2] or ""))
     else:
         yield from _lines(Path(typed), Nesting(set()))
 

@@ -121,10 +121,11 @@ def test_a_package_that_the_store_lacks_is_named(tmp_path: Path) -> None:
 
 
 def test_links_lead_to_what_the_base_has_elsewhere_and_replace_nothing() -> None:
-    elsewhere = facts_of(SYSTEM, {"usr/lib/libtcmalloc.so.4": b"", f"{LIBRARY}/libtcmalloc.so.4.5.9": b""})
+    libraries = {f"usr/lib/{name}": b"" for name in ("libtcmalloc.so.4", "libnss_wrapper.so")}
+    elsewhere = facts_of(SYSTEM, {**libraries, f"{LIBRARY}/libtcmalloc.so.4.5.9": b""})
 
     assert additions.choose_links(elsewhere, "usr/bin/python3.10") == {
-        f"{LIBRARY}/libtcmalloc.so.4": "/usr/lib/libtcmalloc.so.4",
+        **{f"{LIBRARY}/{name.rpartition('/')[2]}": f"/{name}" for name in libraries},
         "usr/local/bin/python": "/usr/bin/python3.10",
     }
     without = facts_of({path: content for path, content in SYSTEM.items() if path != "usr/bin/python3"})

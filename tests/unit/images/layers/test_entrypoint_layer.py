@@ -186,6 +186,15 @@ def test_the_line_is_one_that_site_runs() -> None:
     assert directory == f"/{PACKAGE}" and line.startswith("import ") and TRAINING in line
 
 
+def test_hydra_of_mpich_starts_processes_as_intel_s_does() -> None:
+    names = ("torch", "transformers", "mpich")
+    locked = lock([locks.artifact(name, "5.0.0") for name in names], python="3.10")
+
+    settings = container_settings(locked, base(SYSTEM))["Env"]
+
+    assert {"HYDRA_BOOTSTRAP_EXEC=/opt/multinode/ssh", "I_MPI_HYDRA_BOOTSTRAP_EXEC=/opt/multinode/ssh"} <= {*settings}
+
+
 def test_a_variable_of_the_users_stands_above_those_of_the_base_and_below_the_images_own() -> None:
     below = dataclasses.replace(base(SYSTEM, is_debian=True), environment={"A": "0", "B": "0", "PATH": "/bin"})
     locked = lock(python="3.10", env=("A=1 = 2", "HF_HOME=/elsewhere", "KERAS_BACKEND=torch"))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from images.host.errors import Fault, UserFault
 from images.plan import catalog, planner, requirements
 from images.plan.plan import Request
-from images.platforms import PLATFORMS, Platform
+from images.platforms import AMD64, PLATFORMS, Platform
 
 DIGEST, OTHER = "a" * 64, "b" * 64
 Write = Callable[[Mapping[str, str]], Path]
@@ -351,6 +351,15 @@ def test_a_line_counts_by_the_machine_of_the_image(platform: Platform) -> None:
                    (("2.13.0", "=="), ("2.5.0", "!=")))  # fmt: skip
 
     assert requirements.list_release_conflicts([here, there], {"torch": "2.13.0"}, "3.11", platform) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "fits"),
+    [("torch==2.13.0", True), ("torch==2.13.0+cpu", True), ("torch===2.13.0", True), ("torch===2.13.0+cpu", True),
+     ("torch==2.13.0+cu130", False), ("torch>2.13.0", False)],
+)  # fmt: skip
+def test_a_line_may_name_the_build_of_torch_that_goes_in(line: str, *, fits: bool) -> None:
+    assert (requirements.list_release_conflicts([line], {"torch": "2.13.0"}, "3.11", AMD64) == []) is fits
 
 
 @given(st.text(max_size=80))
