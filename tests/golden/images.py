@@ -3,7 +3,8 @@
 Every layer but the highest, which holds the program itself, is there with its diff_id, and with its entries, so that a
 difference can be found. Of the highest there are the entries, and the texts that are made for it, but neither sources
 nor the SBOM; of the lock all but the releases of its tools, which change. What every image has of variables and labels,
-and of packages and settings in its lock, is in the data of one. In place of the number of the user that an image starts
+and of packages and settings in its lock, is in the data of one. Two say by what kinds of values each thing is kept in
+the store: with one less, something stale would be taken. In place of the number of the user that an image starts
 with stands a word: the number is promised in docs/reference.md.
 
 Not covered: Debian's own base (its packages change), what is added to a base that lacks something (it comes out of
@@ -14,10 +15,14 @@ what is compared instead).
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Mapping
 from typing import Any
+from unittest import mock
 
 from images.layers.configuration import ENVIRONMENT
 from images.layers.entrypoint_layer import GID, UID
+from images.store.store import Store
 from tests.golden import base, entries, wheels
 from tests.golden.building import Debian, built
 from tests.golden.data import as_json
@@ -30,6 +35,7 @@ WHOLE = "newest"  # the image with all variables and labels
 TEXTS = ("etc/passwd", f"{HOME}/constraints.txt", f"{HOME}/stack.json")
 # Not in the list of the highest layer: sources, bytecode and the lock.
 LEFT_OUT = (".py", ".pyc", "/lock.json", "/pylock.toml")
+CACHED = Store.cached
 # Lines of what is said that change with the sources.
 OF_BYTES = ("multinode ", "total ", "id ", "digest ", "seconds ")
 
@@ -59,15 +65,32 @@ def described(recipe: Debian) -> str:
     Raises AssertionError when it cannot be built.
     """
     to_layout = dataclasses.replace(recipe, typed=f"{recipe.typed} --output layout/")
-    with built(to_layout) as (said, place):
+    kept = dict[str, None]()
+
+    def cached(store: Store, kind: str, inputs: object, *given: Any) -> Any:
+        kept[f"{kind}: {_shape(inputs)}".replace("'", "")] = None
+        return CACHED(store, kind, inputs, *given)
+
+    with mock.patch.object(Store, "cached", cached), built(to_layout) as (said, place):
         assert said.code == 0, said.err
         whole = recipe is IMAGES[WHOLE]
         lock = locks.path_beside(place / "layout").read_text()
         described = {
             "said": [line for line in said.err.splitlines() if not line.startswith(OF_BYTES)],
             **_image(Layout(place / "layout"), whole=whole), "lock": _lock(lock, whole=whole),
+            **({"kept by": sorted(kept)} if recipe in (IMAGES[WHOLE], IMAGES["bytecode"]) else {}),
         }  # fmt: skip
         return as_json(described).replace(f"{UID}:{GID}", "UID:GID")
+
+
+def _shape(value: object) -> object:
+    """Return a value with kinds in place of texts and numbers, and once what many items have."""
+    if isinstance(value, Mapping):
+        return {re.sub(r"^[0-9a-f]{64}$", "SHA256", str(name)): _shape(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        shapes = [_shape(one) for one in value]
+        return shapes if len(shapes) <= 8 else [one for at, one in enumerate(shapes) if one not in shapes[:at]]
+    return type(value).__name__
 
 
 def _lock(text: str, *, whole: bool) -> list[str]:
