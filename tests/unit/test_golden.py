@@ -69,7 +69,7 @@ def test_a_refusal_says_what_it_said(group: str, typed: str) -> None:
     assert refusals.refused(typed) == known[f"build.py {typed}"], data.REMEDY
 
 
-@pytest.mark.parametrize("name", ["provenance.json", "sbom.json"])
+@pytest.mark.parametrize("name", ["provenance.json", "sbom.json", "attached.json"])
 def test_what_is_published_beside_an_image_is_what_it_was(name: str) -> None:
     """Its digest is attached to every image: `verify` refuses those of before, as soon as it changes."""
     different = data.difference("published", name, published.produce()[name])
