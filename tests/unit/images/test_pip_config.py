@@ -113,6 +113,20 @@ def test_a_file_that_cannot_be_read_is_named_without_its_lines(tmp_path: Path, t
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("typed", "is_set"),
+    [*((typed, True) for typed in ("y", "yes", "t", "True", "on", "1")),
+     *((typed, False) for typed in ("n", "no", "f", "false", "OFF", "0"))],
+)  # fmt: skip
+def test_yes_and_no_are_said_as_pip_takes_them(tmp_path: Path, typed: str, *, is_set: bool) -> None:
+    assert sources(tmp_path, PIP_NO_INDEX=typed).no_index is is_set
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "socks4", "socks4a", "socks5", "socks5h"])
+def test_a_proxy_speaks_http_or_socks(tmp_path: Path, scheme: str) -> None:
+    assert sources(tmp_path, PIP_PROXY=f"{scheme}://proxy:1").proxy == f"{scheme}://proxy:1"
+
+
 def test_a_value_that_is_neither_yes_nor_no_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserFault, match="neither yes nor no: no-index = maybe"):
         sources(tmp_path, PIP_NO_INDEX="maybe")

@@ -13,7 +13,6 @@ from unittest import mock
 
 import pytest
 
-from images import pip_config
 from images.check import provenance
 from images.context import Access
 from images.deliver import registry as registry_of
@@ -381,7 +380,7 @@ def test_a_login_is_sent_as_the_registry_asks_and_never_from_tls_to_none(
 def test_a_registry_is_trusted_by_pips_certificate_else_by_that_of_a_variable(
     store: Store, monkeypatch: pytest.MonkeyPatch, certificate: str | None, variables: dict[str, str], trusted: object
 ) -> None:
-    for name in pip_config.BUNDLES:
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)  # requests reads them as well
     known = access(store)
     known = dataclasses.replace(known, certificate=certificate, environ={**known.environ, **variables})

@@ -78,11 +78,12 @@ def answer(monkeypatch: pytest.MonkeyPatch, body: str, kind: str) -> None:
     monkeypatch.setattr(index_pages, "request_answer", lambda *_: reply)
 
 
+JSON, SIMPLE = "application/vnd.pypi.simple.v1+json", "application/vnd.pypi.simple.v1+html"
 PAGE = json.dumps({"meta": {"api-version": "1.1"}, "files": []})
 ODD = {
-    "too many values": (PAGE.replace("[]", "[" + "{}," * documents.MOST + "{}]"), index_pages.JSON, "values"),
-    "a number without end": (PAGE.replace("[]", "1" * 400), index_pages.JSON, "integer"),
-    "no number": (PAGE.replace("[]", "1e999"), index_pages.JSON, "number"),
+    "too many values": (PAGE.replace("[]", "[" + "{}," * documents.MOST + "{}]"), JSON, "values"),
+    "a number without end": (PAGE.replace("[]", "1" * 400), JSON, "integer"),
+    "no number": (PAGE.replace("[]", "1e999"), JSON, "number"),
     "too many tags": ("<b>" * (index_pages.MOST_TAGS + 2), "text/html", "tags"),
     "too many bytes of HTML": ("<b " + " " * 2000 + ">", "text/html", "bytes of HTML"),
 }
@@ -122,7 +123,7 @@ def in_json(version: str = "1.0", **fields: object) -> Reply:
 
 
 def as_json(text: str) -> Reply:
-    return Reply(200, text.encode(), {"Content-Type": index_pages.JSON})
+    return Reply(200, text.encode(), {"Content-Type": JSON})
 
 
 LINK, EMPTY = '<a href="six-1.0.zip">', "<a href=other-1.0.zip>"
@@ -140,15 +141,18 @@ PAGES: dict[str, tuple[Reply | None, tuple[PageFile, ...] | str | None]] = {
     "a link to nowhere": (html(f"<a name=six-1.0.zip>{LINK}"), (KNOWN,)),
     "a base that leads nowhere": (html(f"<base target=_top>{LINK}"), (KNOWN,)),
     "a link of another kind": (html("<a href=six-1.0.txt>"), "no file of Six"),
+    **{f"a link of the kind {end}": (html(LINK.replace(".zip", end)), (
+        KNOWN._replace(name=f"six-1.0{end}", url=f"https://host.example/simple/six/six-1.0{end}"),))
+       for end in (".whl", ".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".egg", ".exe")},
     "links for another": (html(EMPTY), "no file of Six"),
     "links for one of a longer name": (html("<a href=sixty-1.0.zip>"), "no file of Six"),
     "none of its own and a heading": (html(f"<title>Links for SIX</title>{EMPTY}"), ()),
     "none of its own and two headings": (html("<title>Links for other</title><h1>Links for six</h1>"), ()),
     "none of its own and a heading of another": (html("<h1>Links for other</h1>"), "no file of Six"),
-    "none of its own and a version": (html(f'<meta name="{index_pages.VERSION}" content="1.9">'), ()),
-    "a later version": (html(f'<meta name="{index_pages.VERSION}" content="2.0">{LINK}'), "version '2.0'"),
+    "none of its own and a version": (html('<meta name="pypi:repository-version" content="1.9">'), ()),
+    "a later version": (html(f'<meta name="pypi:repository-version" content="2.0">{LINK}'), "version '2.0'"),
     "another meta": (html('<meta name="viewport" content="2.0">'), "no file of Six"),
-    "by its own type": (Reply(200, b"", {"Content-Type": index_pages.HTML[1]}), ()),
+    "by its own type": (Reply(200, b"", {"Content-Type": SIMPLE}), ()),
     "JSON": (in_json(), (IN_JSON,)),
     "JSON of a file without a sha256": (in_json(hashes={}), (IN_JSON._replace(sha256=None),)),
     "JSON of a file with its day": (in_json(**{"upload-time": "2026"}), (IN_JSON._replace(uploaded="2026"),)),
@@ -156,11 +160,11 @@ PAGES: dict[str, tuple[Reply | None, tuple[PageFile, ...] | str | None]] = {
     "JSON of a file withdrawn without": (in_json(yanked=""), (IN_JSON._replace(yanked=True),)),
     "JSON of a file that is there": (in_json(yanked=False), (IN_JSON,)),
     "JSON of a later version": (in_json("2.0"), "version '2.0'"),
-    "JSON of something else": (as_json('{"message": "no"}'), index_pages.JSON),
-    "a list": (as_json("[]"), index_pages.JSON),
-    "JSON cut short": (as_json(PAGE[:-1]), index_pages.JSON),
-    "JSON without end": (as_json("[" * 100_000), index_pages.JSON),
-    "files that are none": (as_json(PAGE.replace("[]", '["six-1.0.zip"]')), index_pages.JSON),
+    "JSON of something else": (as_json('{"message": "no"}'), JSON),
+    "a list": (as_json("[]"), JSON),
+    "JSON cut short": (as_json(PAGE[:-1]), JSON),
+    "JSON without end": (as_json("[" * 100_000), JSON),
+    "files that are none": (as_json(PAGE.replace("[]", '["six-1.0.zip"]')), JSON),
     "another JSON": (Reply(200, PAGE.encode(), {"Content-Type": "application/json"}), "application/json"),
     "no type": (Reply(200, LINK.encode()), "no Content-Type"),
     "another type": (Reply(200, LINK.encode(), {"Content-Type": "text/plain"}), "text/plain"),
@@ -187,7 +191,7 @@ def test_an_index_has_a_page_or_none_and_anything_else_is_no_answer(
         assert (page.files if page else None) == expected
 
     assert {request.target for request in asked} == {"https://host.example/simple/six/"}
-    assert {request.headers["Accept"] for request in asked} == {index_pages.ACCEPT}
+    assert {request.headers["Accept"] for request in asked} == {f"{JSON}, {SIMPLE};q=0.2, text/html;q=0.01"}
     if isinstance(expected, str) and caught:
         assert expected in f"{caught.value.fact}: {caught.value.value}"
         assert isinstance(caught.value, UserFault) is (expected == "refuses the login")

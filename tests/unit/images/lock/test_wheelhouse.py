@@ -36,7 +36,9 @@ def refuse(directory: Path, *pins: tuple[str, str]) -> None:
         (("six-1.16.0-cp310-cp310-linux_x86_64",), True),
         (("six-1.17.0+cpu-py3-none-any", "six-1.17.0-1-py3-none-any"), True),
         (("six-1.17.0-cp310-cp310-linux_x86_64",), False),
+        *(((f"six-1.17.0-cp311-cp311-manylinux{old}_x86_64",), True) for old in ("_2_5", "1", "2010", "2014")),
         (("six-1.17.0-cp311-cp311-manylinux_2_39_x86_64",), False),
+        (("six-1.17.0-cp311-cp311-manylinux_2_4_x86_64",), False),
         (("six-1.17.0+cpu-cp311-cp311-win_amd64", "six-1.17.0-cp310-cp310-linux_x86_64"), False),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -32,6 +32,28 @@ def test_an_index_leads_to_the_manifest() -> None:
 
     assert chosen.digest == image.digest
     assert [layer.digest for layer in chosen.layers] == image.layers
+
+
+OCI = ("oci.image.index.v1+json", "oci.image.manifest.v1+json", "oci.image.config.v1+json", "oci.image.layer.v1.tar")
+DOCKER = ("docker.distribution.manifest.list.v2+json", "docker.distribution.manifest.v2+json",
+          "docker.container.image.v1+json", "docker.image.rootfs.diff.tar")  # fmt: skip
+
+
+@pytest.mark.parametrize(("kinds", "packed"), [(OCI, ("", "+gzip", "+zstd")), (DOCKER, ("", ".gzip"))])
+def test_an_image_is_read_in_the_words_of_oci_and_of_docker(kinds: Sequence[str], packed: Sequence[str]) -> None:
+    index, image, config, layer = (f"application/vnd.{kind}" for kind in kinds)
+    layers = [manifest.described(f"{layer}{end}", end.encode()) for end in packed]
+    inner = encode({"mediaType": image, "config": manifest.described(config, b"{}"), "layers": layers})
+    system = {"platform": {"os": "linux", "architecture": "amd64"}}
+    outer = encode({"mediaType": index, "manifests": [{**manifest.described(image, inner), **system}]})
+    served = {"it": outer, digest(inner): inner}
+
+    chosen = find_manifest(lambda wanted: served[wanted or "it"], "it", AMD64)
+
+    assert [one.media_type for one in (chosen.config, *chosen.layers)] == [
+        config,
+        *(row["mediaType"] for row in layers),
+    ]
 
 
 def test_amd64_for_every_processor_is_preferred() -> None:
