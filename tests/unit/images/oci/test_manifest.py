@@ -137,9 +137,13 @@ def test_an_empty_index_is_no_image() -> None:
         {"manifests": []},
         {"manifests": [], "mediaType": INDEXES[0]},
         {"mediaType": INDEXES[0]},
-        {"Config": {}},
+        *({key.swapcase(): {}} for key in (
+            "schemaVersion", "mediaType", "artifactType", "config", "layers", "manifests", "subject", "annotations")),
+        *({"layers": [{key.swapcase(): ""}]} for key in ("digest", "size", "urls", "data", "mediaType")),
+        *({"config": {"platform": {key.upper(): ""}}} for key in ("os", "architecture", "variant")),
+        {"config": {"Platform": {}}},
     ],
-)
+)  # fmt: skip
 def test_a_manifest_that_engines_read_in_another_way_is_refused(more: dict[str, Any]) -> None:
     image = Image()
     data = json.dumps({**json.loads(image.blobs[image.digest]), **more}).encode()

@@ -358,6 +358,8 @@ AGAIN = "docker save it again"
         ([], "the list of images in the archive is damaged", "it", AGAIN),
         ([5], "the list of images in the archive is damaged", "it", AGAIN),
         ([{**GOOD_ARCHIVE, "Config": None}], "the list of images in the archive is damaged", "it", AGAIN),
+        *(([{**GOOD_ARCHIVE, key.swapcase(): []}], "the list of images in the archive is damaged", "it", AGAIN)
+          for key in ("Config", "RepoTags", "Layers", "Parent", "LayerSources")),
         ([{**GOOD_ARCHIVE, "Layers": "1/layer.tar"}], "the list of images in the archive is damaged", "it", AGAIN),
         ([{**GOOD_ARCHIVE, "Layers": [1]}], "the list of images in the archive is damaged", "it", AGAIN),
         ([{**GOOD_ARCHIVE, "RepoTags": 5}] * 2, "the list of images in the archive is damaged", "it", AGAIN),
@@ -371,7 +373,7 @@ AGAIN = "docker save it again"
         ([{**GOOD_ARCHIVE, "Config": "x.json"}], "a file is missing", "it: x.json", "copy or save"),
         ([{**GOOD_ARCHIVE, "Layers": ["x.tar"]}], "a file is missing", "it: x.tar", "copy or save"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_whole_image_is_refused(images: object, fact: str, value: str, remedy: str) -> None:
     with pytest.raises(Fault) as caught:
         read(images)
