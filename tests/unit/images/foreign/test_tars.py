@@ -8,6 +8,7 @@ import tarfile
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -247,3 +248,11 @@ def test_a_bomb_is_neither_read_nor_skipped_over(
     tracemalloc.stop()
 
     assert peak < 2 * limits.WHEEL.least
+
+
+@pytest.mark.parametrize("most", [1, 300, 5000])
+def test_a_stream_may_give_less_than_it_is_asked_for(most: int) -> None:
+    stream = io.BytesIO(entry(b"a", b"1" * 1000) + entry(b"b", b"2") + END)
+    tar = Tar(SimpleNamespace(read=lambda count: stream.read(min(count, most))))
+
+    assert [(info.name, tar.read()) for info in tar] == [("a", b"1" * 1000), ("b", b"2")]
