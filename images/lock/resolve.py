@@ -286,9 +286,7 @@ def _only_stated(package: Package, stated: set[str] | None) -> Package:
 
 
 def _preferred(package: Package, directory: str | None, tags: frozenset[Tag]) -> Package:
-    """Keep only the wheels of the user's directory, if one of them fits."""
-    if directory is None:
-        return package
+    """Keep only the wheels of the user's directory, if there is one, and one of them fits."""
     of_users = [wheel for wheel in package.wheels or () if wheelhouse.is_file_of(directory, wheel.url)]
     fitting = [wheel for wheel in of_users if tags & parse_wheel_filename(wheel.filename)[3]]
     return replace(package, wheels=fitting, sdist=None) if fitting else package

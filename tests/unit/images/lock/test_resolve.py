@@ -105,6 +105,16 @@ def test_the_best_file_is_chosen(names: list[str], expected: int) -> None:
     assert chosen.undated == ("a",)
 
 
+def test_a_wheel_of_the_user_s_directory_wins_over_a_better_one(tmp_path: Path) -> None:
+    own = tmp_path / "a-1-py3-none-any.whl"
+    own.touch()
+    both = pylock("https://host/p/a-1-cp311-cp311-manylinux_2_28_x86_64.whl", own.as_uri())
+
+    chosen = [resolve.choose_files(both, QUESTION, directory).artifacts[0] for directory in (None, str(tmp_path))]
+
+    assert [artifact.sha256 for artifact in chosen] == ["0", "1"]
+
+
 def test_a_local_version_in_an_address_is_read() -> None:
     place = "https://host/torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64.whl"
     wheel = {"url": place, "hashes": {"sha256": "0"}}
