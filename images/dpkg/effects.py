@@ -123,7 +123,7 @@ def _read_search_path(tree: PackageTree) -> list[str]:
     lines = [line.strip() for path in tree.below("etc/ld.so.conf.d") for line in tree.text(path).splitlines()]
     directories = [line for line in lines if line and not line.startswith("#")]
     real: dict[str, str] = {}
-    for path in (*directories, "/lib", "/usr/lib"):
+    for path in (*directories, "/lib"):  # which is /usr/lib in a merged /usr
         real.setdefault(tree.real(path), path)
     return list(real.values())
 
