@@ -6,6 +6,7 @@ A wrong change of any of them opens a door that no other test looks at.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import io
 import secrets
 import stat
@@ -233,11 +234,18 @@ def test_a_tini_at_the_root_is_found_by_no_path(tini: str | None, *, is_there: b
     assert additions._has_piece(facts, "libz.so.1") and not additions._has_piece(facts, "libx.so.1")
 
 
-def test_the_owner_and_the_group_of_a_file_are_two_numbers() -> None:
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(tarfile.DIRTYPE, "directory"), (tarfile.SYMTYPE, "link to x"), (tarfile.LNKTYPE, "hard link to x"),
+     (tarfile.FIFOTYPE, "special file"), (tarfile.REGTYPE, f"sha256:{hashlib.sha256(b'1').hexdigest()}")],
+)  # fmt: skip
+def test_an_entry_that_differs_is_said_with_all_that_it_is(kind: bytes, words: str) -> None:
     info = tarfile.TarInfo("a")
+    info.type, info.linkname = kind, "x" if words.endswith("x") else ""
     info.uid, info.gid, info.mode = 1, 2, 0o640
 
-    assert " mode 640 owner 1:2 time 0" in verify._describe(info, io.BytesIO(b""))
+    data = io.BytesIO(b"1") if kind == tarfile.REGTYPE else None
+    assert verify._describe(info, data) == f"{words} mode 640 owner 1:2 time 0"
 
 
 @pytest.mark.parametrize("above", [(), ("sha256:" + "1" * 64,)])
