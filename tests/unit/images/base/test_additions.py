@@ -10,7 +10,6 @@ import pytest
 import zstandard
 
 from images.base import additions
-from images.base.additions import PIECES
 from images.base.base import Facts
 from images.debian.deb import Deb
 from images.host.errors import UserFault, WorldFault
@@ -24,12 +23,27 @@ from tests.support.packages import make, package
 from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files
 from tests.support.stores import keep
 
+# What Debian's packages have for a base that has nothing, in the order in which it is asked for.
+OF_DEBIAN = {
+    "tini": "tini", "libtcmalloc.so.4": "libgoogle-perftools4", "libnss_wrapper.so": "libnss-wrapper",
+    "libunwind.so.8": "libunwind8", "libstdc++.so.6": "libstdc++6", "liblzma.so.5": "liblzma5",
+    "libgcc_s.so.1": "libgcc-s1",
+}  # fmt: skip
+
+
+def test_all_that_a_bare_base_lacks_is_read_out_of_packages(tmp_path: Path) -> None:
+    bare, store = additions.list_missing_pieces(facts_of(SYSTEM, PACKAGES)), Store(tmp_path / "store")
+    places = {name: "usr/bin/tini" if name == "tini" else f"{LIBRARY}/{name}" for name in OF_DEBIAN}
+    debs = [make(store, tmp_path, OF_DEBIAN[name], {place: library()}) for name, place in places.items()]
+
+    assert bare == (*OF_DEBIAN,)
+    assert additions.packages_of(bare) == additions.packages_of([*bare, *bare][::-1]) == (*sorted(OF_DEBIAN.values()),)
+    assert [*additions.read_pieces(store, debs, bare, facts_of(SYSTEM))] == [*places.values()]
+
 
 def test_what_the_base_lacks_comes_with_what_it_needs() -> None:
-    bare = additions.list_missing_pieces(facts_of(SYSTEM, PACKAGES))
     some = additions.list_missing_pieces(facts_of(SYSTEM, {f"{LIBRARY}/libunwind.so.8": b"", "usr/bin/tini": b""}))
 
-    assert set(bare) == set(PIECES)
     assert "liblzma.so.5" not in some and "tini" not in some and "libunwind.so.8" not in some
     assert "libgoogle-perftools4" in additions.packages_of(some)
 
@@ -170,9 +184,3 @@ def test_pieces_are_written_in_one_order_with_links_where_the_base_looks_elsewhe
         f"{LIBRARY}/liba.so": (0o644, ""), f"{LIBRARY}/libb.so": (0o644, ""), "usr/bin/tini": (0o755, ""),
         **({} if has_directory else links),
     }  # fmt: skip
-
-
-def test_packages_of_pieces_are_named_once_and_in_order() -> None:
-    packages = additions.packages_of([*PIECES, *PIECES])
-
-    assert packages == additions.packages_of([*PIECES][::-1]) == tuple(sorted({*packages}))
