@@ -1,9 +1,10 @@
-"""What commands print for people and for Prometheus: pages of reports, costs, metrics, and the list of tasks."""
+"""What commands print for people and for Prometheus: reports, costs, metrics, and all of tasks and their flags."""
 
 from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from multinode_image.machine.image import Stack
@@ -13,14 +14,28 @@ from multinode_image.report.metrics import write_metrics
 from multinode_image.report.page import MOST, write_page
 from multinode_image.report.trainings import Training
 from multinode_image.results.states import SPEED, WAITING
+from multinode_image.tasks.aliases import ALIASES, split_flags, translate
+from multinode_image.tasks.arguments import complete
 from multinode_image.tasks.defaults import list_tasks
+from multinode_image.tasks.prefetch import list_wanted
+from multinode_image.tasks.table import DIRECTORY, TASKS, TRAINER, Task
+from tests.golden.data import as_json
 
 FACTS = {
     "script": "train.py", "model": "MiniLM", "weights": 22_713_216, "ranks": 2, "threads": "4", "batch": 64,
     "bf16": True, "torch": "2.13.0+cpu", "transformers": "5.23.0", "began": 1_790_000_000.0, "gradients": "bf16",
     "seconds": 20.0, "steps": 20, "waited": 5.0, "peak": 1.5 * 2**30,
 }  # fmt: skip
-SCRIPTS = ("question-answering/run_qa.py", "text-classification/run_glue.py", "vision/run_vit.py")
+STACK = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
+# What is typed, beside which some defaults make no sense.
+BESIDE = (
+    "--dataset_name d", "--train_file a", "--validation_file a", "--test_file a", "--train_file a --validation_file b",
+    "--do_train", "--do_eval", "--do_predict", "--do_predict False", "--max_steps 2", "--pad_to_max_length",
+    "--pad_to_max_length False", "--group_by_length", "--train_sampling_strategy random", "--model_name_or_path m",
+    "--model_name_or_path /m/t5-base/", "--model_type bert", "--config_name c", "--config_overrides n_layer=1",
+    "--source_lang de", "--target_lang de",
+)  # fmt: skip
+SCRIPTS = Path(__file__).parents[1] / "data/scripts.txt"
 
 
 def train(directory: str, points: int, **facts: object) -> Training:
@@ -46,16 +61,46 @@ def produce() -> dict[str, str]:
         "many.html": write_page([many, one, other]).partition("</head>")[2].partition("<section>")[0],
         "costs.txt": write_costs(one, CostOptions(36, 119, 0.1)) + "\n",
         "metrics.txt": write_metrics(other),
-        "tasks.txt": list_every_task() + "\n",
+        **list_every_task(),
     }
 
 
-def list_every_task() -> str:
-    """Return what `tasks` prints in an image with three scripts, of which one has no defaults."""
+def list_every_task() -> dict[str, str]:
+    """Return what `tasks` prints in an image with all scripts, and of each task what it is told there."""
+    rows = [line.split() for line in SCRIPTS.read_text().splitlines() if line[0] != "#"]
     with tempfile.TemporaryDirectory() as examples:
-        for script in SCRIPTS:
-            place = Path(examples, "examples/pytorch", script)
-            place.parent.mkdir(parents=True)
-            place.touch()
-        stack = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", examples, "/usr/lib/python3")
-        return list_tasks(stack).replace(examples, "EXAMPLES")
+        for path in (Path(examples, DIRECTORY, place, f"run_{name}.py") for place, *names in rows for name in names):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        printed = list_tasks(STACK._replace(examples=examples)).replace(examples, "EXAMPLES")
+    told = {task.name: describe_task(task) for task in TASKS.values()}
+    return {"tasks.txt": printed + "\n", "tasks.json": as_json(told), "flags.json": as_json(list_translated())}
+
+
+def describe_task(task: Task) -> dict[str, object]:
+    """Return what `prefetch` brings, what a log says of defaults, and which of them go beside what is typed."""
+    usual = complete(task, "", [], STACK, many=False)
+    wanted = list_wanted(task, usual.arguments, None, '"nyu-mll/glue"', lambda _: False)
+    gone = {line: list_gone(task, line.split(), usual.arguments) for line in BESIDE}
+    return {
+        "fetches": [" ".join(filter(None, row[:3])) for row in wanted],
+        "notes": usual.notes,
+        "without": {line: flags for line, flags in gone.items() if flags},
+    }
+
+
+def list_gone(task: Task, typed: list[str], usual: Iterable[str]) -> str:
+    """Return the defaults that a task does not have beside what is typed."""
+    left = complete(task, "", typed, STACK, many=False).arguments
+    return " ".join(f"--{name}" for name in usual if name not in left)
+
+
+def list_translated() -> dict[str, list[str]]:
+    """Return what a log says of the flags of other releases, by the release of the image."""
+    rows = ALIASES[TRAINER]
+    old, new = [f"--{row.old}" for row in rows], [f"--{row.new}" for row in rows if row.new]
+    typed = {"5.23.0": old, "4.46.0": old, "4.30.0": new}
+    return {
+        release: translate(split_flags(words), STACK._replace(transformers=release), rows).notes
+        for release, words in typed.items()
+    }

@@ -176,9 +176,7 @@ def stack(tmp_path: Path) -> Stack:
     ("name", "arguments", "refused"),
     [
         ("glue", {}, ""),
-        ("glue", {"report_to": "all"}, ""),
-        ("glue", {"report_to": "none"}, ""),
-        ("glue", {"report_to": "kubeflow"}, ""),
+        ("glue", {"report_to": "all none azure_ml flyte kubeflow"}, ""),
         ("glue", {"report_to": "rouge_score"}, ""),
         ("glue", {"report_to": "rouge_score comet_ml"}, "comet-ml"),
         ("glue", {"report_to": "wandb"}, "wandb"),
