@@ -30,6 +30,7 @@ PARTS: Mapping[str, Callable[[], list[str]]] = {
     "names of secrets": reference.secret_files,
     "other messages": reference.other_messages,
     "modules": reference.modules,
+    "hooks": reference.hooks,
     "faults": tables.faults,
     "launchers": tables.launchers,
     "matrix": tables.versions,

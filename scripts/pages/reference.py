@@ -19,6 +19,7 @@ from images.plan import ignored, requirements, user_files
 from manifests.kinds import KINDS
 from manifests.options import Parser, add_options
 from multinode_image import errors, settings
+from multinode_image.hooks import at_start
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
 from multinode_image.tasks.command import HELP
@@ -227,6 +228,20 @@ def describe(program: str) -> Iterable[tuple[str, str]]:
         text = ast.get_docstring(ast.parse(path.read_text())) if "rootfs" not in path.parts else None
         if text:
             yield f"`{path.relative_to(ROOT)}`", first_sentence(text)
+
+
+def hooks() -> list[str]:
+    """Return what is done in a training once a module has been imported, in this order."""
+    rows = ((f"`{name}`", find_action(action), f"`{action}`") for name, row in at_start.ROWS.items() for action in row)
+    return write_table(("once this is imported", "what is done", "by"), rows)
+
+
+def find_action(action: str) -> str:
+    """Return what a function of the hooks does; its docstring may end with which module it gets."""
+    module, _, function = action.rpartition(".")
+    parsed = ast.parse((ROOT / "multinode_image/hooks" / f"{module.replace('.', '/')}.py").read_text())
+    found = next(node for node in parsed.body if isinstance(node, ast.FunctionDef) and node.name == function)
+    return first_sentence(ast.get_docstring(found) or "").partition("; module: ")[0].rstrip(".")
 
 
 def first_sentence(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib
 import importlib.abc
@@ -142,9 +141,6 @@ def test_only_what_is_in_the_table_is_watched(done: list[Any], tmp_path: Path) -
         importlib.import_module("watched_by_nobody")
 
 
-HERE = Path(at_start.__file__).parent
-
-
 @pytest.mark.parametrize("handled", [True, False])
 def test_a_warning_of_a_scheduler_means_what_sigterm_means(monkeypatch: pytest.MonkeyPatch, handled: bool) -> None:
     """Unless the script handles it."""
@@ -158,13 +154,6 @@ def test_a_warning_of_a_scheduler_means_what_sigterm_means(monkeypatch: pytest.M
         if handler is not print:
             handler(number, None)  # type: ignore[operator]
     assert sent == ([] if handled else [signal.SIGTERM] * 2)
-
-
-@pytest.mark.parametrize("row", sorted({name for row in at_start.ROWS.values() for name in row}))
-def test_what_a_row_names_is_there(row: str) -> None:
-    beside, _, function = row.rpartition(".")
-    parsed = ast.parse((HERE / f"{beside.replace('.', '/')}.py").read_text())
-    assert function in {node.name for node in parsed.body if isinstance(node, ast.FunctionDef)}
 
 
 USERS = {
