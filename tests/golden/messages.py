@@ -1,21 +1,42 @@
-"""The words of every refusal of a start, once, for somebody who reads them together."""
+"""The words of every refusal of a start and of every error that ends a training, for who reads them together."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+from multinode_image.errors import Refusal
+from multinode_image.world import alone
+from multinode_image.world.table import detect
 from tests.golden.data import as_json
+from tests.support.endings import say_all
+from tests.support.launchers import read_cases, read_machines
 from tests.support.refusals import REFUSED
 from tests.support.starts import Container
 
 
 def produce() -> dict[str, str]:
-    """Return one file: what is typed -> the lines of the message."""
+    """Return for each kind one file: what is typed, left by a launcher, or raised -> the lines of the message."""
     with tempfile.TemporaryDirectory() as home:
         container = Container(Path(home)).furnish()
         said = {}
         for row in REFUSED:
             refusal = container.start(row.argv_in(home), row.variables).refusal
             said[str(row)] = str(refusal).replace(home, "HOME").splitlines()
-    return {"starts.json": as_json(said)}
+    return {
+        "starts.json": as_json(said),
+        "launchers.json": as_json(dict(refuse_launchers())),
+        "endings.json": as_json(dict(say_all())),
+    }
+
+
+def refuse_launchers() -> Iterator[tuple[str, list[str]]]:
+    """Yield each form of a launcher, and each process of several, that is refused, with the lines of the message."""
+    forms = [(f"{case.launcher}: {case.form}", case.environ, case.nproc) for case in read_cases()]
+    several = [(row["machine"], row["variables"], None) for row in read_machines()["several"]]
+    for name, environ, nproc in [*forms, *several]:
+        try:
+            alone.check(environ, detect(environ, nproc))
+        except Refusal as refusal:
+            yield name, str(refusal).splitlines()
