@@ -22,6 +22,7 @@ from multinode_image import errors, settings
 from multinode_image.hooks import at_start
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
+from multinode_image.printing import secrets, shapes
 from multinode_image.tasks.command import HELP
 from multinode_image.tasks.table import TASKS
 from multinode_image.tuning import variables
@@ -165,6 +166,26 @@ def content_limits() -> list[str]:
         ("a `.dockerignore`", spell_size(user_files.LONGEST)),
         ("files of your own, and all together", f"{user_files.MOST:,}, {spell_size(user_files.LARGEST)}"),
     ))  # fmt: skip
+
+
+def secret_names() -> list[str]:
+    """Return by which words in its name a value is a secret."""
+    rows = {
+        "anywhere": secrets.ANYWHERE,
+        "as a word, or at the end of the last one": secrets.WORD,
+        "as the last word": secrets.LAST,
+        "not if this is the last word": secrets.ABOUT,
+    }
+    return write_table(("in a name", "words"), ((place, ", ".join(words)) for place, words in rows.items()))
+
+
+def secret_forms() -> list[str]:
+    """Return what secrets of each kind look like, as regular expressions of Python."""
+    rows = (
+        (kind, " ".join(f"`{begin}`" for begin in one.begins), *(f"`{text}`" * bool(text) for text in one[1:]))
+        for kind, one in shapes.TABLE.items()
+    )
+    return write_table(("kind", "begins with", "what follows in a log", "in a file"), rows)
 
 
 def spell_size(size: int) -> str:

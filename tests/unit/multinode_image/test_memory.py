@@ -27,6 +27,12 @@ BERT = {
 DISTILBERT = {
     "dim": 768, "hidden_dim": 3072, "n_layers": 6, "n_heads": 12, "vocab_size": 30522, "max_position_embeddings": 512,
 }  # fmt: skip
+OPT = {
+    "hidden_size": 768, "ffn_dim": 3072, "num_hidden_layers": 12, "num_attention_heads": 12, "vocab_size": 50272,
+    "max_position_embeddings": 2048,
+}  # fmt: skip
+MPT = {"d_model": 4096, "n_layers": 32, "n_heads": 32, "vocab_size": 50432}
+CEREBRAS = {"n_embd": 768, "n_inner": 3072, "n_layer": 10, "n_head": 12, "vocab_size": 50257, "n_positions": 2048}
 GPT2 = {"n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257, "n_positions": 1024, "n_inner": None}
 LLAMA = {
     "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
@@ -66,6 +72,11 @@ def entry(kind: str, *shape: object) -> dict[str, object]:
         ),
         pytest.param(DISTILBERT, 66.4, 66_954_240, id="distilbert"),
         pytest.param(GPT2, 124.4, 125_031_168, id="gpt2"),
+        pytest.param(OPT, 125.2, 125_829_120, id="OPT 125M"),
+        pytest.param(CEREBRAS, 111.0, 111_641_856, id="Cerebras-GPT 111M"),
+        pytest.param({**CEREBRAS, "n_inner": 6144}, 158.7, 158_858_496, id="with wider inner layers"),
+        pytest.param({**OPT, "ffn_dim": 6144}, 182.4, 182_489_088, id="and with wider ones of OPT"),
+        pytest.param(MPT, 6649.3, 6_667_517_952, id="MPT 7B"),
         pytest.param(LLAMA, 1235.8, 1_235_814_400, id="Llama 3.2 1B"),
         pytest.param({"text_config": LLAMA, "vision_config": {}}, 1235.8, 1_235_814_400, id="beside another"),
     ],
@@ -110,6 +121,8 @@ def test_the_weights_of_a_small_model_are_counted_to_the_last(
     [
         ({"model": {"__metadata__": {"format": "pt"}, "a": entry("F32", 10, 20), "b": entry("F32", 5)}}, 205, 4),
         ({"model": {"a": entry("BF16", 10, 20), "b": entry("F32", 5), "ids": entry("I64", 512)}}, 205, 2),
+        ({"model": {"a": entry("F16", 3), "b": entry("F64", 5)}}, 8, 8),
+        ({"model": {"a": entry("F16", 3)}}, 3, 2),
         ({"model_1": {"a": entry("BF16", 7)}, "model_2": {"b": entry("BF16", 5)}}, 12, 2),
         ({"model_1": {"a": entry("BF16", 7)}}, None, 4),
         ({"model": b"["}, None, 4),
@@ -239,7 +252,14 @@ OF_LLAMA = Model(1_235_814_400, 2, 2048, 8192, 16, 32, 128256, 131072, True, "",
         (MODEL, Workload(64, 512, recomputes=True, optimizer="adafactor"), 6_563_683_840),
         (OF_LLAMA, Workload(2, 64, accumulates=True), 10_775_707_648),
         (OF_LLAMA, Workload(2, 64, bf16=True), 10_473_717_760),
-        (MODEL._replace(head="BertForMaskedLM"), Workload(16, 128, accumulates=True, optimizer="sgd"), 4_354_784_256),
+        *(
+            (MODEL._replace(head=f"Bert{head}"), Workload(16, 128, accumulates=True, optimizer="sgd"), 4_354_784_256)
+            for head in ("ForMaskedLM", "ForCausalLM", "LMHeadModel", "ForPreTraining")
+        ),
+        *(
+            (MODEL, Workload(8, 128, optimizer=optimizer), 2_410_920_960)
+            for optimizer in ("adagrad", "rmsprop", "lion_32bit")
+        ),
     ],
 )
 def test_what_is_estimated_is_what_it_was(model: Model, training: Workload, taken: int) -> None:
@@ -283,6 +303,8 @@ def explain(place: Path, words: Sequence[str], gigabytes: float = 64, nproc: int
         ("--model_name_or_path ~/model", 2.7, 1, "of 2.7 GB", "--per_device_train_batch_size"),
         ("--model_name_or_path ~/model", 1, 1, "of 1.0 GB", "--optim adafactor"),
         ("--model_name_or_path ~/model", 4, 2, " here, of 4.0 GB", "--nproc"),
+        ("--model_name ~/model --max_seq_len 64", 64, 1, "8 x 64 words", ""),
+        ("--model_path ~/model --max_source_length 64", 64, 1, "8 x 64 words", ""),
         ("--model_name_or_path org/name", 64, 1, "109 million weights", ""),
         ("--model_name_or_path org/name --model_revision abc", 64, 1, "109 million weights", ""),
         ("--model_name_or_path org/name --model_revision v1", 64, 1, "", ""),

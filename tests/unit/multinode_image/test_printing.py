@@ -90,7 +90,9 @@ COMMANDS = """
     x --secrets S                                   | x --secrets ***
     x --passphrase S                                | x --passphrase ***
     x --passphrase 1234                             | x --passphrase ***
-    x --auth S                                      | x --auth ***
+    x --auth S --bearer S --authorization S         | x --auth *** --bearer *** --authorization ***
+    x GH_PAT=S --sig S --pass S                     | x GH_PAT=*** --sig *** --pass ***
+    x --passphrase /S.S PASSWD=/S.S                 | x --passphrase *** PASSWD=***
     x --client-secret=S                             | x --client-secret=***
     x --api_key=S                                   | x --api_key=***
     x api_key=S                                     | x api_key=***
@@ -101,7 +103,7 @@ COMMANDS = """
     x 'A=https;AccountName=a;AccountKey=S==;B=c'    | x 'A=https;AccountName=a;AccountKey=***;B=c'
     x --url 'Server=h;Password=S;B=c'               | x --url 'Server=h;Password=***;B=c'
     curl -u u:S https://h                           | curl -u u:*** https://h
-    curl --user u:S https://h                       | curl --user u:*** https://h
+    curl --user u:S https://h -U u:S --proxy-user u:S | curl --user u:*** https://h -U u:*** --proxy-user u:***
     curl -x u:S@h:1 --proxy http://u:S@h:1 -u u     | curl -x u:***@h:1 --proxy http://***@h:1 -u u
     bash -c 'curl -u u:S https://h'                 | bash -c 'curl -u u:*** https://h'
     x https://u:S@h/p s3://S@h                      | x https://***@h/p s3://***@h
@@ -144,7 +146,8 @@ SHOWN = """
     x --tokenizer_name bert --max_tokens 5 --key_lines 3 --key_file /a.b --label_column_name key
     x --max_new_tokens 3 --pad_token_id 0 --use_auth_token True --average_tokens_across_devices False
     x --ssh_key /root/.ssh/id_rsa --author me --keyboard de --hosts=a:2,b:2 --path s3://bucket/a@b
-    x MULTINODE_SSH_KEYS=/etc/multinode/ssh HF_TOKEN_PATH=/x PWD=/work
+    x MULTINODE_SSH_KEYS=/etc/multinode/ssh HF_TOKEN_PATH=/x PWD=/work OLDPWD=/work
+    x --token none --token None --token null --key true --key True --key False --key '"123456789"' --key ~/a/b.c
     x '{"use_reentrant":false,"max_tokens":3}' --token --bf16 registry/a:1@sha256:00 git@host:a/b
     bash -c 'echo the key is here, --token --bf16'
     curl -H 'Accept: text/plain' the proxy is down: ask me:you@host https://h/webhook /a/hooks/b

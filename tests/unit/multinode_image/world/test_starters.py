@@ -19,7 +19,11 @@ from multinode_image.world.starters import find_code, find_lone, find_start
         ("python3 --check-hash-based-pycs never -m torch.distributed.run x.py", "torchrun", None),
         ("accelerate launch --config_file c.yaml x.py", "accelerate", 1),
         ("accelerate-launch x.py", "accelerate", 1),
-        ("mpirun -n 4 python3 x.py", "mpirun", None),
+        ("python3 -m accelerate.commands.launch x.py", "accelerate", 1),
+        *(
+            (f"{name} -n 4 python3 x.py", "mpirun", None)
+            for name in ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
+        ),
     ],
 )
 def test_a_program_that_starts_ranks(line: str, program: str, count: int | None) -> None:
