@@ -179,15 +179,13 @@ def test_a_variable_that_binds_nothing_is_left_alone(name: str, value: str) -> N
         (TORCHRUN, SECOND, look_at(TWO), False),
         (TORCHRUN._replace(has_file=lambda path: False), ALONE, look_at(TWO), False),
         (SHELL, ALONE, TIGHT, True),  # its ranks count their threads
-        *(
-            (SHELL._replace(program=f"/usr/bin/{name}"), ALONE._replace(local_size=1), look_at(TWO), True)
-            for name in "bash sh dash env nice nohup numactl setsid stdbuf taskset timeout".split()
-        ),
+        *((SHELL._replace(program=f"/usr/bin/{name}"), ALONE._replace(local_size=1), look_at(TWO), True)
+          for name in ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "timeout")),
         (SHELL, SECOND, look_at(TWO), False),
         (SHELL._replace(program="true"), ALONE._replace(local_size=1), look_at(TWO), False),
         (SHELL._replace(program="mpirun", role=Role.STARTER), ALONE, look_at(TWO), False),
     ],
-)
+)  # fmt: skip
 def test_which_ranks_are_started_by_our_program(process: Process, world: World, machine: Machine, bound: bool) -> None:
     variables = {setting.name: setting.value for setting in tune(world, machine, {}, GLOO, process).settings}
     assert (CORES in variables) is bound
