@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from multinode_image.machine.image import Stack
@@ -12,8 +14,7 @@ from multinode_image.report.charts import FEW
 from multinode_image.report.cost import CostOptions, write_costs
 from multinode_image.report.metrics import write_metrics
 from multinode_image.report.page import MOST, write_page
-from multinode_image.report.trainings import Training
-from multinode_image.results.states import SPEED, WAITING
+from multinode_image.report.trainings import Training, read_training
 from multinode_image.tasks.aliases import ALIASES, split_flags, translate
 from multinode_image.tasks.arguments import complete
 from multinode_image.tasks.defaults import list_tasks
@@ -24,7 +25,7 @@ from tests.golden.data import as_json
 FACTS = {
     "script": "train.py", "model": "MiniLM", "weights": 22_713_216, "ranks": 2, "threads": "4", "batch": 64,
     "bf16": True, "torch": "2.13.0+cpu", "transformers": "5.23.0", "began": 1_790_000_000.0, "gradients": "bf16",
-    "seconds": 20.0, "steps": 20, "waited": 5.0, "peak": 1.5 * 2**30,
+    "seconds": 20.0, "steps": 20, "waited": 5.0, "peak": 1.5 * 2**30, "time": 1_790_000_100.5,
 }  # fmt: skip
 STACK = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
 # What is typed, beside which some defaults make no sense.
@@ -39,15 +40,21 @@ SCRIPTS = Path(__file__).parents[1] / "data/scripts.txt"
 
 
 def train(directory: str, points: int, **facts: object) -> Training:
-    """Return a training of so many logged rows whose loss falls, with a hole, and that was started twice."""
+    """Return a training as it is read of so many logged rows whose loss falls, with a hole; it was started twice."""
     losses = [(10 * row, math.nan if row == 3 else round(2 / row, 4)) for row in range(1, points + 1)]
     speeds = [(10 * row, math.inf if row == 2 else 60.0 + row) for row in range(1, 6)]
     curves = {
         "loss": losses, "eval_loss": losses[:4], "eval_f1": [(20, 61.5), (40, 88.25)], "grad_norm": losses[:2],
-        "learning_rate": [(10, 2e-5), (40, 1e-5)], SPEED: speeds, WAITING: [(10, 12.5), (40, 25.0)],
+        "learning_rate": [(10, 2e-5), (40, 1e-5)], "samples_per_second": speeds, "waiting": [(10, 12.5), (40, 25.0)],
     }  # fmt: skip
-    starts: tuple[dict[str, object], ...] = ({"began": 1_789_999_000, "step": 0}, {"step": 10, **FACTS, **facts})
-    return Training(directory, starts, curves, {"eval_f1": 88.25, "eval_accuracy": 0.662}, 10 * points, 100)
+    logged = [{"step": step, name: value} for name, rows in curves.items() for step, value in rows]
+    starts = [{"began": 1_789_999_000, "step": 0}, {"step": 10, **FACTS, **facts}]
+    state = {"log_history": logged, "global_step": 10 * points, "max_steps": 100, "multinode_starts": starts}
+    with tempfile.TemporaryDirectory() as place:
+        Path(place, "_multinode").mkdir()
+        Path(place, "_multinode/trainer_state.json").write_text(json.dumps(state))
+        Path(place, "all_results.json").write_text('{"eval_f1": 88.25, "eval_accuracy": 0.662}')
+        return replace(read_training(place), directory=directory)
 
 
 def produce() -> dict[str, str]:

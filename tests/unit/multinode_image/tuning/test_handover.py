@@ -180,7 +180,8 @@ def test_a_variable_that_binds_nothing_is_left_alone(name: str, value: str) -> N
         (TORCHRUN._replace(has_file=lambda path: False), ALONE, look_at(TWO), False),
         (SHELL, ALONE, TIGHT, True),  # its ranks count their threads
         *((SHELL._replace(program=f"/usr/bin/{name}"), ALONE._replace(local_size=1), look_at(TWO), True)
-          for name in ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "timeout")),
+          for name in ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset",
+                       "timeout")),
         (SHELL, SECOND, look_at(TWO), False),
         (SHELL._replace(program="true"), ALONE._replace(local_size=1), look_at(TWO), False),
         (SHELL._replace(program="mpirun", role=Role.STARTER), ALONE, look_at(TWO), False),
