@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from multinode_image.machine.image import Stack
+from multinode_image.programs.smoke_checks import default_flags
 from multinode_image.report.charts import FEW
 from multinode_image.report.cost import CostOptions, write_costs
 from multinode_image.report.metrics import write_metrics
@@ -21,6 +22,7 @@ from multinode_image.tasks.defaults import list_tasks
 from multinode_image.tasks.prefetch import list_wanted
 from multinode_image.tasks.table import DIRECTORY, TASKS, TRAINER, Task
 from tests.golden.data import as_json
+from tests.support.trainer_fields import HISTORY
 
 FACTS = {
     "script": "train.py", "model": "MiniLM", "weights": 22_713_216, "ranks": 2, "threads": "4", "batch": 64,
@@ -103,11 +105,13 @@ def list_gone(task: Task, typed: list[str], usual: Iterable[str]) -> str:
 
 
 def list_translated() -> dict[str, list[str]]:
-    """Return what a log says of the flags of other releases, by the release of the image."""
+    """Return what a log says of the flags of other releases, by the release of the image, and which `smoke` takes."""
     rows = ALIASES[TRAINER]
     old, new = [f"--{row.old}" for row in rows], [f"--{row.new}" for row in rows if row.new]
     typed = {"5.23.0": old, "4.46.0": old, "4.30.0": new}
-    return {
+    notes = {
         release: translate(split_flags(words), STACK._replace(transformers=release), rows).notes
         for release, words in typed.items()
     }
+    ends = (min(HISTORY), max(HISTORY))
+    return {**notes, **{f"smoke {end}": [" ".join(default_flags("/out", "gloo", HISTORY[end]))] for end in ends}}

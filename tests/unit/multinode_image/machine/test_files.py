@@ -24,7 +24,7 @@ from multinode_image.machine.files import (
     write_private,
 )
 from multinode_image.machine.limits import Disk, find_disk, find_full
-from multinode_image.machine.places import BEGIN, CERTIFICATE, SYSTEM, point_to, read_bundle
+from multinode_image.machine.places import BEGIN, CERTIFICATE, point_to, read_bundle
 
 
 def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
@@ -235,8 +235,9 @@ OURS = f"{BEGIN}\nours"
 @pytest.mark.parametrize(
     ("files", "bundle"),
     [
-        ({SYSTEM[0]: "system\n\n"}, f"system\n{OURS}\n"),
-        ({SYSTEM[1]: "fedora", "/site/certifi/cacert.pem": "certifi"}, f"fedora\n{OURS}\n"),
+        ({"/etc/ssl/certs/ca-certificates.crt": "debian\n\n"}, f"debian\n{OURS}\n"),
+        ({"/etc/pki/tls/certs/ca-bundle.crt": "fedora", "/site/certifi/cacert.pem": "certifi"}, f"fedora\n{OURS}\n"),
+        ({"/etc/ssl/ca-bundle.pem": "suse", "/site/certifi/cacert.pem": "certifi"}, f"suse\n{OURS}\n"),
         ({"/site/certifi/cacert.pem": "certifi"}, f"certifi\n{OURS}\n"),
         ({}, f"{OURS}\n"),
     ],

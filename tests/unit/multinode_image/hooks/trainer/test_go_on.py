@@ -94,12 +94,15 @@ def test_the_same_command_goes_on_and_no_other(start: Any, tmp_path: Path, capsy
 @pytest.mark.parametrize(
     "other",
     [
-        {"learning_rate": 0.2},
-        {"seed": 7},
+        *({name: 0.2} for name in (
+            "learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps", "weight_decay", "adam_beta1",
+            "adam_beta2", "adam_epsilon", "max_grad_norm", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "seed",
+            "data_seed", "optim", "label_smoothing_factor",
+        )),
         {"rows": range(80)},
         {"rows": SimpleNamespace(indices=[*range(1, 101)], __len__=lambda: 100)},
     ],
-)
+)  # fmt: skip
 def test_no_training_takes_the_checkpoint_of_another_one(start: Any, tmp_path: Path, other: dict[str, Any]) -> None:
     """As a fold of a cross-validation, or a setting of a search, in one directory."""
     start()(tmp_path).train()
