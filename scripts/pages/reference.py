@@ -180,12 +180,9 @@ def secret_names() -> list[str]:
 
 
 def secret_forms() -> list[str]:
-    """Return what secrets of each kind look like, as regular expressions of Python."""
-    rows = (
-        (kind, " ".join(f"`{begin}`" for begin in one.begins), *(f"`{text}`" * bool(text) for text in one[1:]))
-        for kind, one in shapes.TABLE.items()
-    )
-    return write_table(("kind", "begins with", "what follows in a log", "in a file"), rows)
+    """Return which kinds of secrets are known by their form, and what they begin with."""
+    rows = ((kind, " ".join(f"`{begin}`" for begin in one.begins)) for kind, one in shapes.TABLE.items())
+    return write_table(("kind", "begins with"), rows)
 
 
 def spell_size(size: int) -> str:
