@@ -64,7 +64,8 @@ FORMS = [
 ]
 NONE = [
     "https://user:password@h/", "https://USER:PASSWORD@HOST", "http://admin:admin@localhost", "https://$U:$P@h/",
-    *(f"https://u:{word}@h/" for word in ("passwd", "pass", "Pw", "pword", "pwd", "secret", "token", "KEY", "xxx", "...")),
+    *(f"https://u:{word}@h/"
+      for word in ("passwd", "pass", "Pw", "pword", "pwd", "secret", "token", "KEY", "xxx", "...")),
     "http://[::1]:8080/@a", "://:@", "task-1", "bearer of news",
     "x-----BEGIN CERTIFICATE-----\nMIIEvQIBADANBgkqhkiG9w0B",
 ]  # fmt: skip

@@ -35,7 +35,7 @@ from multinode_image.decide import Plan
 from multinode_image.errors import Refusal
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import TORCH_INDEX, WITHOUT_HOME, Stack
-from multinode_image.machine.limits import MEMORY, SMOKE_MEMORY, Disk, Limits
+from multinode_image.machine.limits import Disk, Limits
 from multinode_image.settings import Prepared
 from multinode_image.tasks.command import DOCTOR, Command
 from multinode_image.tasks.defaults import OUTPUT
@@ -91,16 +91,17 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
         (facts(machine=MACHINE._replace(quota=0.5)), "cores", WARNING, "quota 0.5", "--cpus"),
         (environ(OMP_NUM_THREADS="64"), "threads", WRONG, "OMP_NUM_THREADS=64", "unset OMP_NUM_THREADS"),
         (limits(memory=GB), "memory", WARNING, "1.0 GB", "--memory"),
-        (limits(memory=GB // 2), "memory", WRONG, "512 MB", "--memory"),
-        (limits(memory=SMOKE_MEMORY), "memory", WARNING, "training a small model", "--memory"),
+        (limits(memory=(768 << 20) - 1), "memory", WRONG, "767 MB", "--memory"),
+        (limits(memory=768 << 20), "memory", WARNING, "training a small model", "--memory"),
+        (limits(memory=2 * GB - 1), "memory", WARNING, "training a small model", "--memory"),
         (limits(shm=64 << 20), "shm", WARNING, "64 MB", "--shm-size"),
         (limits(shm=65_535_999), "shm", WRONG, "62 MB", "--shm-size"),
         (limits(shm=65_536_000), "shm", WARNING, "62 MB", "--shm-size"),
         (limits(shm=None), "shm", WRONG, "0 MB", "--shm-size"),
-        ({"processes": 20}, "processes", WARNING, "20", "--pids-limit"),
+        ({"processes": 255}, "processes", WARNING, "255", "--pids-limit"),
         ({"thread": Refusal("no thread", "clone3", "a newer engine")}, "processes", WRONG, "clone3", "newer engine"),
         (facts(notes=("PYTHONHOME=/x is left out",)), "variables", WARNING, "PYTHONHOME=/x", "unset"),
-        ({"files": 256}, "files", WARNING, "256", "--ulimit nofile"),
+        ({"files": 1023}, "files", WARNING, "1023", "--ulimit nofile"),
         ({"installed": {}}, "packages", WRONG, "six missing instead of 1.17.0", "six==1.17.0"),
         ({"installed": {"six": ("1.17.0", "9")}}, "packages", WRONG, "six 1.17.0 and 9 instead", "six==1.17.0"),
         ({"installed": {}, "locked": {"torch": "2.1+cpu"}}, "packages", WRONG, "torch", f"{TORCH_INDEX} torch==2.1"),
@@ -118,7 +119,7 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
         (probe(error="RuntimeError: no"), "backend", WRONG, "gloo: RuntimeError: no", "named"),
         ({**NODES, "interfaces": {"lo": "unknown"}}, "network", WRONG, "several nodes", "--network"),
         ({"directories": {"/out": None}}, "directories", WRONG, "/out", "-v results:/out"),
-        ({"directories": {"/out": Disk("/out", GB, 1 << 20)}}, "directories", WARNING, "/out has 1 MB left", "free"),
+        ({"directories": {"/out": Disk("/out", GB, (800 << 20) - 1)}}, "directories", WARNING, "799 MB left", "free"),
         ({"directories": {"/out": Disk("/out", GB, GB, 5, 0)}}, "directories", WARNING, "5 files at most", "inodes"),
     ],
 )  # fmt: skip
@@ -149,20 +150,21 @@ def test_a_fault_is_named_with_its_remedy(
         ({}, "processor", "bf16 by amx_bf16"),
         (limits(flags=frozenset({"avx2"})), "processor", "no unit computes in bf16"),
         ({}, "processes", "no limit"),
-        ({"processes": 4096, "files": 1024}, "files", "1024 open files"),
+        ({"processes": 256, "files": 1024}, "files", "1024 open files"),
         *((facts(files={"/proc/cpuinfo": f"{name}\t: N1\n"}.get), "processor", "N1: bf16 by amx_bf16")
           for name in ("model name", "Model", "CPU part")),
         (environ(OMP_NUM_THREADS="4,64"), "threads", "OMP_NUM_THREADS=4,64, of"),
         (environ(OMP_NUM_THREADS=""), "threads", "OMP_NUM_THREADS=, of"),
         (NODES, "network", "ranks meet on eth0"),
-        ({"directories": {"/out": Disk("/out", module.CHECKPOINT, module.CHECKPOINT)}}, "directories", "/out"),
+        ({"directories": {"/out": Disk("/out", 800 << 20, 800 << 20)}}, "directories", "/out"),
         (LAUNCHER, "network", "ranks meet on the network of the hosts"),
         (environ(GLOO_SOCKET_IFNAME=""), "network", "ranks meet on what the library picks"),
         (LAUNCHER, "launcher", "hosts of the hostfile"),
         ({"interfaces": {"lo": "unknown", "eth0": "up"}}, "network", "lo unknown, eth0 up; ranks meet on"),
         ({"interfaces": {}}, "network", "no interface; ranks meet on"),
         (facts(machine=MACHINE._replace(quota=1.0)), "cores", "quota 1"),
-        (limits(memory=MEMORY), "memory", "GB"),
+        (limits(memory=2 * GB), "memory", "GB"),
+        (limits(shm=(64 << 20) + 1), "shm", "64 MB"),
     ],
 )  # fmt: skip
 def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None:
@@ -196,6 +198,42 @@ def test_all_of_a_container_that_is_well_is_said() -> None:
         "ok       backend      gloo: a group of one rank has formed",
         "ok       network      eth0 up, lo unknown; ranks meet on eth0",
         f"ok       directories  can be written by uid {os.getuid()}, gid {os.getgid()}: /out /tmp",
+    ]
+
+
+def test_all_of_a_container_that_is_ill_is_said() -> None:
+    plan = replace(PLAN, facts=replace(PLAN.facts, limits=Limits(None, 5, frozenset()), notes=("A is left out",)),
+                   situation=place(World("torchrun", "m", nodes=(2, 2), local_size=1)))  # fmt: skip
+    disks = {"/out": Disk("/out", GB, GB, 5, 0), "/tmp": Disk("/tmp", GB, 5)}
+    ill = View(plan, None, Probe(error="E"), {"six": "1"}, {}, {}, frozenset(), {"lo": "up"}, disks, 5, 5)
+
+    assert write_table(examine(ill)).splitlines() == [
+        "ok       launcher     torchrun (m), world 2",
+        "ok       processor    unknown: no unit computes in bf16, so --bf16 trains in float32",
+        "ok       cores        4 of 4 cores (processors 0-3, no quota)",
+        "ok       threads      OMP_NUM_THREADS=4, of 4 core(s)",
+        "wrong    memory       0 MB, and `smoke` alone takes 768 MB",
+        "                      try: docker run --memory, limits.memory in Kubernetes",
+        "wrong    shm          /dev/shm has 0 MB",
+        "                      try: docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm",
+        "warning  processes    5 processes and threads: a training may need 256",
+        "                      try: docker run --pids-limit 4096, podPidsLimit of the kubelet, or fewer ranks and DataLoader workers",
+        "warning  files        5 open files of a process: a training may need 1024",
+        "                      try: docker run --ulimit nofile=65536, or fewer DataLoader workers",
+        "warning  variables    A is left out",
+        "                      try: unset what is left out",
+        "wrong    packages     six missing instead of 1",
+        "                      try: pip install --no-deps --force-reinstall six==1",
+        "wrong    torch        cannot be imported: E",
+        "                      try: correct what is named; the other rows may say why",
+        "wrong    transformers transformers cannot be imported: E",
+        "                      try: correct what is named; the other rows may say why",
+        "wrong    backend      gloo: E",
+        "                      try: correct what is named; the other rows may say why",
+        "wrong    network      lo up, and the world has several nodes",
+        "                      try: docker run --network NAME",
+        "warning  directories  /out (5 files at most, 0 more; 1.0 GB free)",
+        "                      try: remove files, or mount a volume with more inodes",
     ]
 
 

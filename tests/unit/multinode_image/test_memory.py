@@ -250,6 +250,8 @@ OF_LLAMA = Model(1_235_814_400, 2, 2048, 8192, 16, 32, 128256, 131072, True, "",
         (MODEL, Workload(8, 128), 2_850_920_960),
         (MODEL, Workload(32, 128, bf16=True, several=True), 5_436_106_496),
         (MODEL, Workload(64, 512, recomputes=True, optimizer="adafactor"), 6_563_683_840),
+        (OF_LLAMA._replace(dropout=0.1), Workload(64, 512), 188_390_715_392),
+        (OF_LLAMA._replace(dropout=0.1, width=4), Workload(64, 512), 234_460_307_456),
         (OF_LLAMA, Workload(2, 64, accumulates=True), 10_775_707_648),
         (OF_LLAMA, Workload(2, 64, bf16=True), 10_473_717_760),
         *(

@@ -113,6 +113,7 @@ COMMANDS = """
     x 'https://h/p?X-Amz-Credential=S&X-Amz-Signature=S&a=b' | x 'https://h/p?X-Amz-Credential=***&X-Amz-Signature=***&a=b'
     x 'https://h/p?sv=1&sig=S%2B&se=2'              | x 'https://h/p?sv=1&sig=***&se=2'
     x Authorization:S Cookie:S X-Api-Key:S          | x Authorization:*** Cookie:*** X-Api-Key:***
+    x '?Authorization=Bearer S&S'                   | x '?Authorization=***'
     x 'Cookie:S={"S":"S"}'                          | x Cookie:***
     bash -c 'curl -H "X-Api-Key: S" https://u:S@h'  | bash -c 'curl -H "X-Api-Key: ***" https://***@h'
     curl -H 'Authorization: Bearer S'               | curl -H 'Authorization: ***'

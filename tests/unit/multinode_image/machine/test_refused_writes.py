@@ -259,11 +259,13 @@ def test_where_models_and_data_sets_are_kept(
 
 
 def test_what_another_user_has_left_in_a_cache_is_found(tmp_path: Path) -> None:
-    for name in ("a/hub/.locks", "a/datasets", "b/datasets", "b/hub/models--x"):
-        (tmp_path / name).mkdir(parents=True)
-    closed = [str(tmp_path / name) for name in ("a/hub/.locks", "a/datasets", "b", "b/datasets", "b/hub/models--x")]
+    of_others = [f"{tmp_path}/a/{name}" for name in (".locks", "datasets", "hub", "hub/.locks", "modules", "xet")]
+    others = [f"{tmp_path}/b/datasets", f"{tmp_path}/b/hub/models--x"]
+    for name in (*of_others, *others):
+        Path(name).mkdir(parents=True, exist_ok=True)
+    closed = [*of_others, *others, f"{tmp_path}/b"]
     left = find_closed([f"{tmp_path}/a", f"{tmp_path}/b", f"{tmp_path}/none"], lambda path: path not in closed)
-    assert left == [f"{tmp_path}/a/datasets", f"{tmp_path}/a/hub/.locks"]  # b is not ours at all
+    assert left == of_others  # b is not ours at all
 
 
 def test_what_is_closed_is_named_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -250,6 +250,8 @@ BERT = "--model_name_or_path ours/bert "
          ["dataset rajpurkar/squad_v2", "weights ours/bert", "metric squad_v2"]),
         ("qa", BERT + "--train_file /d/t.json --tokenizer_name ours/words --config_name ours/bert",
          ["weights ours/bert", "files ours/words", "metric squad"]),
+        ("mae", "--config_name c --image_processor_name i --feature_extractor_name f --dataset_name d",
+         ["dataset d", "files c", "files i", "files f"]),
         ("qa", "--model_name_or_path /d/bert --dataset_name /d/questions", ["metric squad"]),
         ("clm", "--dataset_config_name wikitext-103-v1",
          ["dataset Salesforce/wikitext wikitext-103-v1", "weights openai-community/gpt2", "metric accuracy"]),

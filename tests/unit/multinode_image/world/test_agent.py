@@ -88,7 +88,10 @@ def test_the_host_of_several_networks_is_known_by_the_name_of_the_endpoint(
         ({}, None, {}),
         ({}, 2, {"PET_NPROC_PER_NODE": "2"}),
         ({"PET_NPROC_PER_NODE": "gpu"}, 2, {"PET_NPROC_PER_NODE": "2"}),
-        ({"PET_NPROC_PER_NODE": "gpu"}, None, {"PET_NPROC_PER_NODE": "auto"}),
+        *(
+            ({"PET_NPROC_PER_NODE": device}, None, {"PET_NPROC_PER_NODE": "auto"})
+            for device in ("cpu", "gpu", "XPU", "privateuse1")
+        ),
         ({"PET_NPROC_PER_NODE": "auto"}, None, {}),
         ({"PET_NPROC_PER_NODE": "cpus"}, None, {}),  # torchrun says that this is nothing
         ({"PET_NPROC_PER_NODE": "2"}, None, {}),
