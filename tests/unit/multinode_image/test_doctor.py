@@ -217,7 +217,8 @@ def test_all_of_a_container_that_is_ill_is_said() -> None:
         "wrong    shm          /dev/shm has 0 MB",
         "                      try: docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm",
         "warning  processes    5 processes and threads: a training may need 256",
-        "                      try: docker run --pids-limit 4096, podPidsLimit of the kubelet, or fewer ranks and DataLoader workers",
+        "                      try: docker run --pids-limit 4096, podPidsLimit of the kubelet, or fewer ranks and "
+        "DataLoader workers",
         "warning  files        5 open files of a process: a training may need 1024",
         "                      try: docker run --ulimit nofile=65536, or fewer DataLoader workers",
         "warning  variables    A is left out",

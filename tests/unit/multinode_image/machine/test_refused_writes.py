@@ -259,12 +259,15 @@ def test_where_models_and_data_sets_are_kept(
 
 
 def test_what_another_user_has_left_in_a_cache_is_found(tmp_path: Path) -> None:
-    of_others = [f"{tmp_path}/a/{name}" for name in (".locks", "datasets", "hub", "hub/.locks", "modules", "xet")]
+    names = ("a/.locks", "a/datasets", "a/hub/.locks", "a/modules", "a/xet", "c/hub")
+    of_others = [f"{tmp_path}/{name}" for name in names]
     others = [f"{tmp_path}/b/datasets", f"{tmp_path}/b/hub/models--x"]
     for name in (*of_others, *others):
         Path(name).mkdir(parents=True, exist_ok=True)
     closed = [*of_others, *others, f"{tmp_path}/b"]
-    left = find_closed([f"{tmp_path}/a", f"{tmp_path}/b", f"{tmp_path}/none"], lambda path: path not in closed)
+    left = find_closed(
+        [f"{tmp_path}/a", f"{tmp_path}/b", f"{tmp_path}/c", f"{tmp_path}/none"], lambda path: path not in closed
+    )
     assert left == of_others  # b is not ours at all
 
 
