@@ -28,6 +28,7 @@ PARTS: Mapping[str, Callable[[], list[str]]] = {
     "files that are left out": reference.left_out,
     "modules without bytecode": reference.uncompiled,
     "files of secrets": reference.secret_files,
+    "waits": reference.waits,
     "names of secrets": reference.secret_names,
     "forms of secrets": reference.secret_forms,
     "other messages": reference.other_messages,

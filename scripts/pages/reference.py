@@ -18,7 +18,7 @@ from images.oci import indexes, manifest
 from images.plan import ignored, requirements, user_files
 from manifests.kinds import KINDS
 from manifests.options import Parser, add_options
-from multinode_image import errors, settings
+from multinode_image import errors, settings, timeouts
 from multinode_image.hooks import at_start
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
@@ -166,6 +166,23 @@ def content_limits() -> list[str]:
         ("a `.dockerignore`", spell_size(user_files.LONGEST)),
         ("files of your own, and all together", f"{user_files.MOST:,}, {spell_size(user_files.LARGEST)}"),
     ))  # fmt: skip
+
+
+def waits() -> list[str]:
+    """Return how long a start and a training wait for others, in seconds."""
+    rows = {
+        "the name of rank 0 of a rendezvous, and its answer": timeouts.MASTER,
+        "the name of rank 0 of MPI or Slurm": timeouts.NAME,
+        "the workers of `launch`": timeouts.HOSTS,
+        "any of these in a manifest": timeouts.PODS,
+        "an answer of a name server": timeouts.LOOKUP,
+        "such an answer where the name of rank 0 is waited for": timeouts.RESOLVER,
+        "a job that is just ending in the directory for results": timeouts.DIRECTORY,
+        "a checkpoint that another node has written, to be seen": timeouts.SEEN,
+        "the end of ranks after a signal to `launch`": timeouts.RANKS_END,
+        "what `doctor` starts": timeouts.PROBE,
+    }
+    return write_table(("what is waited for", "seconds"), ((what, f"{seconds:g}") for what, seconds in rows.items()))
 
 
 def secret_names() -> list[str]:

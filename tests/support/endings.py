@@ -37,6 +37,14 @@ class RendezvousConnectionError(Exception):
     """What torchrun's agent raises when the node of the endpoint is gone."""
 
 
+class RendezvousTimeoutError(Exception):
+    """What it raises when too few nodes come."""
+
+
+class RendezvousClosedError(Exception):
+    """What it raises when a job has ended."""
+
+
 class DistStoreError(RuntimeError):
     """What the store of torch raises."""
 
@@ -65,7 +73,7 @@ TAKEN = f"{LISTEN}port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, mess
 # Errors that are said in words.
 ERRORS: tuple[BaseException, ...] = (
     OSError(28, NO_SPACE),
-    SafetensorError(f"I/O error: {NO_SPACE} (os error 28)"),
+    SafetensorError("I/O error: (os error 28)"),
     RuntimeError(f"{WRITER}PytorchStreamWriter failed writing file data/2"),
     caused(RuntimeError(f"{WRITER}unexpected pos 64 vs 0"), OSError()),
     RuntimeError("basic_ios::clear: iostream error"),
@@ -75,6 +83,7 @@ ERRORS: tuple[BaseException, ...] = (
     RuntimeError(f"unable to mmap 8 bytes from file </torch_1_3>: {NO_SPACE}"),
     RuntimeError(KILLED),
     RuntimeError("can't start new thread"),
+    RuntimeError("Cannot fork"),
     BlockingIOError(11, "Resource temporarily unavailable"),
     RuntimeError("Resource temporarily unavailable"),
     OSError(24, "Too many open files"),
@@ -85,10 +94,13 @@ ERRORS: tuple[BaseException, ...] = (
     AssertionError("Unknown c10d backend type UCC"),
     ValueError("Invalid backend: 'torch-ucc'"),
     ModuleNotFoundError("No module named 'oneccl_bindings_for_pytorch'"),
+    ModuleNotFoundError("No module named 'torch_ccl'"),
     ValueError("Your setup doesn't support bf16/gpu."),
     PackageNotFoundError("deepspeed"),
     RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
     OSError(12, "Cannot allocate memory"),
+    MemoryError(),
+    RuntimeError("std::bad_alloc"),
     RuntimeError("gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:9: Connection timed out"),
     RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [fd00::2]:9."),
     caused(OSError("The connection to the C10d store has failed."), RuntimeError("wait timeout after 60000ms")),
@@ -96,6 +108,14 @@ ERRORS: tuple[BaseException, ...] = (
     caused(RuntimeError("backend='inductor' raised:"), RuntimeError(f"{COMPILER}.cpp.cxx: (None, 'g++')")),
     RuntimeError("C++ compile error\nx.cpp:4:10: fatal error: Python.h: No such file or directory"),
     Signal("Process 7 got signal: 15"),
+    DistNetworkError("failed to recv, got 0 bytes"),
+    DistStoreError("Wait timeout after 3ms"),
+    RuntimeError("gloo/transport/tcp/pair.cc:1] Connection reset by peer"),
+    RuntimeError("C10d store: Broken pipe"),
+    RuntimeError("c10d: No route to host"),
+    RuntimeError("gloo: connect timed out"),
+    RendezvousTimeoutError(),
+    RendezvousClosedError(),
     caused(RendezvousConnectionError("to the C10d store has failed."), OSError("timed out")),
     DistStoreError("Timed out after 901 seconds waiting for clients. 1/2 clients joined."),
     DistStoreError("client socket has timed out after 900000ms while trying to connect to (pod0, 29500)."),

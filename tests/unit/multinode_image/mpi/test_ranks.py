@@ -158,6 +158,13 @@ def test_the_words_of_launch_are_read(words: list[str], environ: dict[str, str],
     assert read_job(typed, environ, make_facts({})) == (TWO, ["smoke", "--bf16"], seconds)
 
 
+@pytest.mark.parametrize("line", ["--hosts a,b -n 2 --ppn 1", "-hosts a,b -np 2 -ppn 1", "--hostfile F", "-f F"])
+def test_words_that_mpirun_takes_are_those_of_launch(tmp_path: Path, line: str) -> None:
+    (tmp_path / "hosts").write_text("a:1\nb:1\n")
+    words = line.replace("F", f"{tmp_path}/hosts").split()
+    assert read_job([*words, "smoke"], {}, make_facts({})).hosts == TWO
+
+
 @pytest.mark.parametrize(
     ("words", "value"),
     [

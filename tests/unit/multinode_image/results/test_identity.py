@@ -43,9 +43,12 @@ def known(line: str) -> tuple[Pair, ...]:
         ("--output_dir /a --logging_steps=3 --report-to none b.cfg", (("", "b.cfg"),)),
         ("--use_cpu a.cfg --disable_tqdm true --push_to_hub lr=3", (("", "a.cfg"), ("", "lr=3"))),
         ("--use_cpu --log_scale 3", (("log_scale", "3"),)),
+        *((f"--use_cpu {word} a.cfg", (("", "a.cfg"),)) for word in (
+            "true", "1", "yes", "on", "T", "y", "false", "0", "no", "off", "f", "N",
+        )),
         ("--password a --api_key=b --hub_token c", ()),
     ],
-)
+)  # fmt: skip
 def test_every_word_of_a_script_counts_but_what_is_known_to_have_no_effect(line: str, expected: object) -> None:
     assert known(line) == expected
 
