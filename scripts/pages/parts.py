@@ -20,6 +20,7 @@ PARTS: Mapping[str, Callable[[], list[str]]] = {
     "commands of the image": reference.image_commands,
     "tasks": reference.tasks,
     "variables of users": reference.typed_variables,
+    "variables of ours": reference.own_variables,
     "variables of ranks": reference.rank_variables,
     "exit codes": reference.exit_codes,
     "order of launchers": reference.found_by,

@@ -111,6 +111,14 @@ def typed_variables() -> list[str]:
     return write_table(("variable", "what it does"), rows)
 
 
+def own_variables() -> list[str]:
+    """Return the variables that processes of ours set for each other."""
+    texts = (path.read_text() for path in (ROOT / "multinode_image").rglob("*.py"))
+    names = {name for text in texts for name in re.findall(rf'"({settings.OURS}[A-Z_]+)"', text)}
+    users = {f"{settings.OURS}{name}" for name in settings.VARIABLES}
+    return [", ".join(f"`{name}`" for name in sorted(names - users))]
+
+
 def rank_variables() -> list[str]:
     """Return the variables that are set for ranks, where one has a value in the usual start."""
     place = World(TORCHRUN, "", rank=0, size=2, local_rank=0, local_size=1, master="node0", port=29500)

@@ -19,11 +19,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from multinode_image.settings import MARK
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, MutableMapping
 
-# What we set for several nodes, and where the list of that is (settings.py).
-NAMES, MARK = ("GLOO_SOCKET_IFNAME", "FI_TCP_IFACE", "CCL_KVS_IFACE"), "MULTINODE_SET"
+# What we set for several nodes.
+NAMES = ("GLOO_SOCKET_IFNAME", "FI_TCP_IFACE", "CCL_KVS_IFACE")
 NET = Path("/proc/net")
 ESTABLISHED, LISTENS = "01", "0A"  # include/net/tcp_states.h
 SIOCGIFADDR = 0x8915

@@ -26,6 +26,7 @@ from multinode_image.results.record import STATE_DIRECTORY
 from multinode_image.results.shared import make_shared
 from multinode_image.results.states import STARTS, Start, read_starts, read_state
 from multinode_image.settings import METRICS
+from multinode_image.tuning.gradients import VARIABLE
 
 # Seconds between two writes at least, and the part of the time that they take at most: a state grows with its log.
 PAUSE, PART = 2.0, 1 / 200
@@ -114,7 +115,7 @@ def describe(args: Any, state: Any, model: Any) -> Start:
         "ranks": args.world_size,
         "batch": args.train_batch_size * args.gradient_accumulation_steps * args.world_size,
         "bf16": bool(args.bf16) and not must_use_float32(),
-        "gradients": os.environ.get("MULTINODE_GRADIENTS", ""),
+        "gradients": os.environ.get(VARIABLE, ""),
         "threads": os.environ.get("OMP_NUM_THREADS", ""),
         **versions,
     }

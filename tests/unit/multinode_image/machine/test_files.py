@@ -194,6 +194,10 @@ MOUNTINFO = """\
 6 1 0:4 / /twice rw - ext4 /dev/vda rw
 damaged
 """
+# They have no space to run out of.
+OF_THE_KERNEL = (
+    "proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "devtmpfs", "nsfs", "securityfs", "debugfs",
+)  # fmt: skip
 GB = 1 << 30
 
 
@@ -201,11 +205,14 @@ GB = 1 << 30
     ("disk", "full"),
     [
         pytest.param(Disk("/out", GB, 0), True, id="nothing"),
-        pytest.param(Disk("/", 100 * GB, GB), True, id="less than a large file"),
-        pytest.param(Disk("/", 100 * GB, 3 * GB), False, id="enough"),
-        pytest.param(Disk("/tiny", 2 << 20, 1 << 19), True, id="small"),
-        pytest.param(Disk("/lustre", 100_000 * GB, 1900 * GB), False, id="much, if little of a large one"),
-        pytest.param(Disk("/lustre", 100_000 * GB, 4 * GB), True, id="little of a large one"),
+        pytest.param(Disk("/", 100 * GB, 2 * GB - 1), True, id="less than a 50th"),
+        pytest.param(Disk("/", 100 * GB, 2 * GB), False, id="enough"),
+        pytest.param(Disk("/tiny", 2 << 20, (1 << 20) - 1), True, id="small"),
+        pytest.param(Disk("/tiny", 2 << 20, 1 << 20), False, id="not too small"),
+        pytest.param(Disk("/lustre", 100_000 * GB, 5 * GB), False, id="much, if little of a large one"),
+        pytest.param(Disk("/lustre", 100_000 * GB, 5 * GB - 1), True, id="little of a large one"),
+        pytest.param(Disk("/out", GB, GB, 1000, 19), True, id="less than a 50th of the inodes"),
+        pytest.param(Disk("/out", GB, GB, 1000, 20), False, id="a 50th of the inodes"),
         pytest.param(Disk("/out", GB, GB, 5, 0), True, id="no inode"),
         pytest.param(Disk("/out", GB, GB, 5, 1), False, id="an inode of few"),
         pytest.param(Disk("/out", GB, GB, 1 << 20, 99), True, id="few inodes of many"),
@@ -220,7 +227,11 @@ def test_a_disk_is_full(disk: Disk, full: bool) -> None:
 def test_full_ones_that_may_be_written_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "find_disk", lambda path: Disk(path, GB, 0 if path != "/" else GB))
 
-    assert [disk.path for disk in find_full({"/proc/self/mountinfo": MOUNTINFO}.get)] == ["/workspace/my output"]
+    more = "".join(f"7 1 0:7 / /{kind} rw - {kind} none rw\n" for kind in OF_THE_KERNEL)
+
+    found = find_full({"/proc/self/mountinfo": MOUNTINFO + more}.get)
+
+    assert [disk.path for disk in found] == ["/workspace/my output"]
 
 
 def test_the_disk_of_a_directory_is_measured(tmp_path: Path) -> None:
