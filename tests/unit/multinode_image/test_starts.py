@@ -17,8 +17,10 @@ from unittest import mock
 import pytest
 
 import multinode_image.__main__ as program
+from multinode_image.__main__ import RANK
 from multinode_image.errors import Refusal
 from multinode_image.tuning.handover import RANK_PROGRAM
+from tests.support.harness import ROOT
 from tests.support.launchers import left_by
 from tests.support.machines import Box
 from tests.support.refusals import REFUSED, Row
@@ -428,3 +430,7 @@ def test_a_pod_that_only_checks_the_job_loses_nothing(furnished: Container) -> N
 
     assert not lost(furnished.start("smoke"))
     assert lost(furnished.start(f"ner --output_dir {furnished.home}"))
+
+
+def test_the_image_has_the_program_that_starts_a_rank() -> None:
+    assert (ROOT / f"images/rootfs{RANK_PROGRAM}").read_text().endswith(f'/opt/multinode {RANK} "$@"\n')

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from multinode_image.hooks import at_exit
-from multinode_image.hooks.at_exit import DISTRIBUTED
 from multinode_image.hooks.ends import diagnose
 from multinode_image.hooks.job import reason
 from multinode_image.hooks.job.one_job import Fault
 from multinode_image.hooks.model import one_model
 from multinode_image.settings import TRAINING
+
+DISTRIBUTED = "torch.distributed.distributed_c10d"
 
 FAULT = Fault("a fact", "a value", "a remedy")
 PACKAGE = "multinode_image.hooks"

@@ -23,12 +23,16 @@ import pytest
 
 from multinode_image.hooks import after_import, at_exit, at_start
 from multinode_image.hooks.after_import import Finder
-from multinode_image.hooks.at_exit import DISTRIBUTED, end
+from multinode_image.hooks.at_exit import end
 from multinode_image.hooks.ends import ending
-from multinode_image.hooks.job.one_job import ELASTIC, Fault
-from multinode_image.hooks.job.reason import FILE, read_reason
+from multinode_image.hooks.job.one_job import Fault
+from multinode_image.hooks.job.reason import read_reason
 from multinode_image.hooks.job.word import WORD
 from multinode_image.settings import BEGAN, TRAINING
+
+DISTRIBUTED = "torch.distributed.distributed_c10d"
+FILE = "TORCHELASTIC_ERROR_FILE"
+ELASTIC = "TORCHELASTIC_RUN_ID"
 
 NAME = "watched_by_us"
 TEXT = "import threading\nTIMES = 1\nclass Here: pass\n"

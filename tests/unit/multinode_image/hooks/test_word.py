@@ -14,9 +14,11 @@ import pytest
 from multinode_image.__main__ import main
 from multinode_image.hooks.job import word
 from multinode_image.hooks.job.messenger import Message, Messenger, Ring, are_there
-from multinode_image.hooks.job.reason import FILE, leave_reason, read_reason, read_time
+from multinode_image.hooks.job.reason import leave_reason, read_reason, read_time
 from multinode_image.hooks.job.word import JOINING, WORD
 from tests.support.launchers import left_by
+
+FILE = "TORCHELASTIC_ERROR_FILE"
 
 
 def test_the_last_line_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,10 @@ from multinode_image.machine.files import (
     write_private,
 )
 from multinode_image.machine.limits import Disk, find_disk, find_full
-from multinode_image.machine.places import BEGIN, CERTIFICATE, point_to, read_bundle
+from multinode_image.machine.places import point_to, read_bundle
+
+CERTIFICATE = "/etc/multinode/ca.pem"
+BEGIN = "-----BEGIN CERTIFICATE-----"
 
 
 def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from multinode_image.errors import EXIT_OUTSIDE, Refusal
 from multinode_image.hooks.job.word import WORD
 from multinode_image.mpi import launch
 from multinode_image.mpi.launch import SILENT, UNTRIED, Access
-from multinode_image.mpi.rank import LOST, SUPERVISED
+from multinode_image.mpi.rank import SUPERVISED
 from tests.support.clocks import Clock
+
+LOST = 255
 
 
 @pytest.fixture

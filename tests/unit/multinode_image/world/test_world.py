@@ -26,11 +26,13 @@ from multinode_image.world.ranks import (
     read_layout,
     read_rank,
 )
-from multinode_image.world.table import HYDRA, SAGEMAKER, complete_variables, detect, start_by_mpirun_like
+from multinode_image.world.table import HYDRA, complete_variables, detect, start_by_mpirun_like
 from tests.support.environments import ENVIRONMENTS
 from tests.support.launchers import left_by
 from tests.support.machines import Box, docker, look_at
 from tests.support.starts import CCL
+
+SAGEMAKER = "/opt/ml/input/config/resourceconfig.json"
 
 INTEL = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
 APART = {**INTEL, "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}

@@ -11,8 +11,9 @@ from multinode_image.hooks.groups import meeting
 from multinode_image.hooks.groups.meeting import check, is_of_this_node, is_started_by_rank
 from multinode_image.hooks.job import one_job
 from multinode_image.hooks.job.one_job import MEMBER
-from multinode_image.hooks.job.place import AGENT
 from multinode_image.settings import APART, SIZE
+
+AGENT = "TORCHELASTIC_USE_AGENT_STORE"
 
 RANK = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2", "MULTINODE_TRAINING": "7"}
 
