@@ -1,4 +1,4 @@
-"""What commands print for people and for Prometheus: reports, costs, metrics, and all of tasks and their flags."""
+"""What commands print for people and for Prometheus: reports, costs, metrics, all of tasks, and what ssh reads."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 from multinode_image.machine.image import Stack
+from multinode_image.mpi import sshd
+from multinode_image.mpi.keys import Keys, write_client
 from multinode_image.programs.smoke_checks import default_flags
 from multinode_image.report.charts import FEW
 from multinode_image.report.cost import CostOptions, write_costs
@@ -71,7 +74,24 @@ def produce() -> dict[str, str]:
         "costs.txt": write_costs(one, CostOptions(36, 119, 0.1)) + "\n",
         "metrics.txt": write_metrics(other),
         **list_every_task(),
+        **configure_ssh(),
     }
+
+
+def configure_ssh() -> dict[str, str]:
+    """Return the configurations of both sides of ssh; PLACE is their directory."""
+    with tempfile.TemporaryDirectory() as place:
+        keys = Keys(place, "PLACE/id", "ssh-ed25519 AAAA me\n", "PLACE/authorized_keys")
+        with (
+            mock.patch.object(sshd, "find_keys", lambda *_: keys),
+            mock.patch.object(sshd, "make_host_key", lambda *_: ["HostKey PLACE/host"]),
+            mock.patch.object(sshd, "try_port", lambda _: None),
+            mock.patch.object(sshd, "which", lambda *_: "sshd"),
+        ):
+            left = dict.fromkeys(("_", "OLDPWD", "PWD", "SHLVL", "TERM"), "of the shell")
+            command, _ = sshd.prepare_server({"HF_TOKEN": "x", **left}, place)
+        texts = {"sshd_config.txt": command[-1], "ssh_config.txt": write_client(keys, 2222)}
+        return {name: Path(path).read_text().replace(place, "PLACE") for name, path in texts.items()}
 
 
 def list_every_task() -> dict[str, str]:

