@@ -80,7 +80,10 @@ def test_one_rank_of_each_node_that_trains_tells_what_is_closed_in_a_cache(
     ("arguments", "environ", "mounts", "writable", "said"),
     [
         ({"output_dir": "/out"}, {}, ["/out"], True, "results go to /out"),
-        ({"save_dir": "/out"}, {}, [], True, "nothing is mounted at /out"),
+        *(
+            ({name: "/out"}, {}, [], True, "nothing is mounted at /out")
+            for name in ("out_dir", "save_dir", "results_dir")
+        ),
         ({}, {"MULTINODE_OUTPUT": "/out"}, [], True, "nothing is mounted at /out"),
         ({}, {"MULTINODE_OUTPUT": "/out"}, [], False, None),
         ({}, {}, [], True, "nothing is mounted at /workspace/output"),

@@ -121,7 +121,10 @@ def below(mask: str, launcher: str = "hydra_pmi_proxy") -> dict[str, str]:
         # A shell between the launcher and its rank has the rank's mask: the cgroup knows better.
         (look_at(TWO, cpuset("0-111"), cpus="0-27,56-83", parent="0-27,56-83", by="bash"), True, 56, True),
         # Somebody has given the launcher fewer, and it has pinned no rank; or has.
-        (look_at(TWO, cpuset("0-111"), cpus="0-27,56-83", parent="0-27,56-83"), False, 28, True),
+        *(
+            (look_at(TWO, cpuset("0-111"), cpus="0-27,56-83", parent="0-27,56-83", by=launcher), False, 28, True)
+            for launcher in ("hydra_pmi_proxy", "mpirun", "mpiexec", "orterun", "orted", "prterun", "prted")
+        ),
         (look_at(TWO, cpuset("0-111"), cpus="0-13,56-69", parent="0-27,56-83", by="orted"), True, 28, True),
         # So has one that isolcpus= or CPUAffinity= of systemd keeps from the rest of its cpuset.
         (look_at(TWO, cpuset("0-111"), below("0-27,56-83"), cpus="0-27,56-83"), False, 28, True),

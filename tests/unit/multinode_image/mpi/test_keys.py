@@ -79,12 +79,13 @@ def test_a_key_in_the_home_is_found_where_that_home_cannot_be_written(tmp_path: 
     assert Path(find_keys(environ, str(tmp_path)).authorized).read_text() == "ssh-ed25519 AAAA\n"
 
 
-def test_a_key_with_a_passphrase_is_refused(tmp_path: Path, answers: dict[str, int]) -> None:
-    make_key(tmp_path / "id_rsa")
+@pytest.mark.parametrize("name", ["id_rsa", "id_ecdsa", "ssh-privatekey"])
+def test_a_key_with_a_passphrase_is_refused(name: str, tmp_path: Path, answers: dict[str, int]) -> None:
+    make_key(tmp_path / name)
     answers["code"] = 255
     with pytest.raises(Refusal, match="without a passphrase") as caught:
         find_keys({"MULTINODE_SSH_KEYS": str(tmp_path)}, str(tmp_path))
-    assert caught.value.value == f"{tmp_path}/id_rsa"
+    assert caught.value.value == f"{tmp_path}/{name}"
 
 
 def test_without_a_key_all_places_and_the_way_to_make_one_are_named(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def cut(path: Path) -> None:
 
 
 def empty(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"")
 
 
@@ -74,14 +75,15 @@ def pipe(path: Path) -> None:
         ("trainer_state.json", os.unlink, "is not complete (trainer_state.json)"),
         ("trainer_state.json", cut, "is not complete (trainer_state.json)"),
         ("trainer_state.json", pipe, "is not complete (trainer_state.json)"),
-        ("model.safetensors", empty, "is damaged (model.safetensors is empty)"),
-        ("config.json", empty, "is damaged (config.json is empty)"),
-        ("optimizer.pt", empty, "is damaged (optimizer.pt is empty)"),
+        *((name, empty, f"is damaged ({Path(name).name} is empty)") for name in (
+            "model.safetensors", "pytorch_model.bin", "adapter_model.bin", "a/adapter_model.bin", "config.json",
+            "optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state_0.pth",
+        )),
         ("optimizer.pt", os.unlink, "has no state of the optimizer"),
         ("scheduler.pt", os.unlink, "has no state of the optimizer"),
         ("tokenizer.json", empty, None),
     ],
-)
+)  # fmt: skip
 def test_one_that_is_not_whole_is_passed_over(
     tmp_path: Path, name: str, harm: Callable[[Path], object], fault: str | None
 ) -> None:
