@@ -67,8 +67,8 @@ def list_ticks(axis: Range) -> list[float]:
     raw = axis.high / TICKS - axis.low / TICKS
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(size for size in (factor * power for factor in STEPS) if size >= raw * 0.999)
-    first = math.ceil(axis.low / step - 1e-9)
-    return [number * step for number in range(first, first + 2 * TICKS) if number * step <= axis.high + step * 1e-6]
+    first, last = math.ceil(axis.low / step - 1e-9), math.floor(axis.high / step + 1e-6)
+    return [number * step for number in range(first, last + 1)]
 
 
 def across(steps: Range, step: float) -> float:
