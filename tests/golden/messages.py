@@ -1,19 +1,21 @@
-"""The words of every refusal of a start and of every error that ends a training, for who reads them together."""
+"""How logs begin, and the words of every refusal of a start and of every error that ends a training, together."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from multinode_image.errors import Refusal
+from multinode_image.explain import one_line
 from multinode_image.world import alone
 from multinode_image.world.table import detect
 from tests.golden.data import as_json
 from tests.support.endings import say_all
 from tests.support.launchers import read_cases, read_machines
 from tests.support.refusals import REFUSED
-from tests.support.starts import Container
+from tests.support.starts import SMOKE, Container, make_facts, make_plan
 
 
 def produce() -> dict[str, str]:
@@ -28,7 +30,15 @@ def produce() -> dict[str, str]:
         "starts.json": as_json(said),
         "launchers.json": as_json(dict(refuse_launchers())),
         "endings.json": as_json(dict(say_all())),
+        "places.json": as_json(dict(place_launchers())),
     }
+
+
+def place_launchers() -> Iterator[tuple[str, str]]:
+    """Yield each form of a launcher that is a world, and the line that a log of `smoke` begins with there."""
+    for case in read_cases():
+        with contextlib.suppress(Refusal):
+            yield f"{case.launcher}: {case.form}", one_line(make_plan(SMOKE, make_facts(case.environ), case.nproc))
 
 
 def refuse_launchers() -> Iterator[tuple[str, list[str]]]:

@@ -215,3 +215,8 @@ def test_a_value_with_a_semicolon_takes_nothing_of_the_users_away() -> None:
     outer = prepare({"MINE": "1", "OURS": "100%;b"}, [Setting("OURS", "a;MINE=1", "")], []).environ
     assert outer["OURS"] == "a;MINE=1"
     assert forget(outer) == {"MINE": "1", "OURS": "100%;b"}
+
+
+def test_what_a_process_does_not_get_comes_back() -> None:
+    outer = prepare({"A": "1", "HOME": "/h"}, [], [], ("A", "B")).environ
+    assert "A" not in outer and forget(outer) == {"A": "1", "HOME": "/h"}
