@@ -8,7 +8,7 @@ import pytest
 
 from multinode_image import settings
 from multinode_image.hooks.job import one_job
-from multinode_image.hooks.job.one_job import Fault, choose_remedy, count_meant, find_fault, leave
+from multinode_image.hooks.job.one_job import Fault, count_meant, find_fault, leave
 from multinode_image.settings import APART, SIZE
 
 RANK = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2"}
@@ -98,13 +98,6 @@ def test_a_thread_ends_its_process(ends: list[int]) -> None:
     thread.join(10)
 
     assert ends == [2]
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "remedy"), [("keras.SGD", "model.fit"), ("thinc.softmax", "one node"), ("SGD", "gloo")]
-)
-def test_the_library_of_an_optimizer_has_a_remedy_of_its_own(optimizer: str, remedy: str) -> None:
-    assert remedy in choose_remedy({"torch": 1}, optimizer)
 
 
 @pytest.mark.parametrize(

@@ -103,13 +103,6 @@ def test_what_has_come_is_said_once_or_ends_the_rank(
     assert err.count(said or "model") == bool(said)
 
 
-@pytest.mark.parametrize("wrapped", [True, False])
-def test_the_remedy_for_a_model_that_is_wrapped_is_another(wrapped: bool) -> None:
-    fault = one_model.describe_apart(record("SGD", ALONE_LOOK, wrapped=wrapped))
-
-    assert ("not its .module" in fault.remedy) is wrapped and fault.remedy.endswith(f"or {APART}=1 where that is meant")
-
-
 @pytest.mark.parametrize(
     ("rank", "exchanged", "formed", "messages", "waits"),
     [
