@@ -8,7 +8,7 @@ import pytest
 
 from multinode_image import settings
 from multinode_image.hooks.job import one_job
-from multinode_image.hooks.job.one_job import Fault, count_meant, find_fault, leave
+from multinode_image.hooks.job.one_job import Fault, count_meant, find_fault, is_first, leave
 from multinode_image.settings import APART, SIZE
 
 RANK = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2"}
@@ -51,6 +51,14 @@ def test_variables_have_the_names_that_the_entrypoint_knows() -> None:
 )
 def test_how_many_were_meant(environ: dict[str, str], meant: int) -> None:
     assert count_meant(environ) == meant
+
+
+@pytest.mark.parametrize(
+    ("environ", "first"),
+    [({}, True), ({"RANK": "0"}, True), ({"RANK": "1", "PMI_RANK": "0"}, False), ({"PMI_RANK": "3"}, False)],
+)
+def test_a_line_is_said_by_the_first_of_a_job(environ: dict[str, str], first: bool) -> None:
+    assert is_first(environ) is first
 
 
 @pytest.mark.parametrize(
