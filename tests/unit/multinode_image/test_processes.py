@@ -505,3 +505,21 @@ def test_a_rank_keeps_a_log_where_that_is_wanted_and_torchruns_ranks_have_theirs
 
     assert run.become_or_log([program], {LOGS: logs} if logs else {}, plan) is stays
     assert done == [("/logs", "world")] * bool(stays)
+
+
+def test_what_ends_a_rank_ends_nobody_who_writes_down_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+    before, inherited = [signal.getsignal(number) for number in numbers], list[object]()
+
+    def start(*_: object, **__: object) -> Any:
+        inherited.extend(map(signal.getsignal, numbers))
+        return SimpleNamespace(stdin=mock.Mock())
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    processes.start_copy("/a", 1)
+
+    assert inherited == [signal.SIG_IGN] * len(numbers)
+    assert [signal.getsignal(number) for number in numbers] == before
+    of_itself = {signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT}
+    assert {*numbers} <= {*processes.CAUGHT} and of_itself.isdisjoint(processes.CAUGHT), "^Z stops the whole job"

@@ -454,7 +454,8 @@ def test_prefetch_ends_with_what_cannot_be_had(
         if fails:
             raise fails
 
-    for name in prefetch.BARS:
+    bars = ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_DATASETS_DISABLE_PROGRESS_BARS", "TQDM_DISABLE")
+    for name in bars:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setitem(prefetch.FETCH, METRIC, bring)
     rows = [[METRIC, name, None, None, "/a"] for name in ("a", "b")]
@@ -462,7 +463,7 @@ def test_prefetch_ends_with_what_cannot_be_had(
 
     assert main([plan], {"HF_ENDPOINT": "https://mirror"}, "") == code
     assert [wanted.name for wanted in fetched] == ["a", "b"][: 1 if fails else 2]
-    assert {os.environ.get(name) for name in prefetch.BARS} == {"1"}
+    assert {os.environ.get(name) for name in bars} == {"1"}
     out = capsys.readouterr()
     assert said.split(" of https")[0].removeprefix("a metric") in out.out + out.err
 
