@@ -112,7 +112,7 @@ SYNTAXES = (
     Syntax("-H 'Token: S'", lambda pair: pair.separates, lambda pair: pair.rest, in_prose=False),
     Syntax(
         "y --tokens S S --a 1",
-        lambda pair: pair.is_flag and pair.name.endswith("s"),
+        lambda pair: pair.is_flag and is_plural(pair.name),
         lambda pair: WORDS_OF_SHELL,
         in_prose=False,
     ),
@@ -140,6 +140,11 @@ def is_secret(name: str, value: str | None = None) -> bool:
     return named and (value is None or TELLS_NOTHING.fullmatch(value) is None)
 
 
+def is_plural(flag: str) -> bool:
+    """Return whether a flag has several values: `--tokens A B`, and not `--token A B` or `--pass A B`."""
+    return flag.endswith("s") and not flag.endswith("ss")
+
+
 def hide_value(name: str, value: str) -> str:
     """Return the value that a name has, *** where it is a secret, and without the secrets in it."""
     if is_secret(name, value):
@@ -155,8 +160,7 @@ def hide(words: list[str]) -> list[str]:
         name, equals, value = word.partition("=")
         if flag and not word.startswith("--"):
             hidden.append(hide_login(word) if flag in LOGIN_FLAGS else hide_value(flag, word))
-            # `--tokens A B` has several, `--token A B` one
-            flag = flag if flag.endswith("s") else ""
+            flag = flag if is_plural(flag) else ""
         elif equals and NAME.fullmatch(name) and is_secret(name, value):
             hidden.append(f"{name}={HIDDEN}")
             flag = ""

@@ -91,7 +91,8 @@ COMMANDS = """
     x --passphrase S                                | x --passphrase ***
     x --passphrase 1234                             | x --passphrase ***
     x --auth S --bearer S --authorization S         | x --auth *** --bearer *** --authorization ***
-    x GH_PAT=S --sig S --pass S                     | x GH_PAT=*** --sig *** --pass ***
+    x --pass S GH_PAT=S --sig S a                   | x --pass *** GH_PAT=*** --sig *** a
+    bash -c 'x --pass S a.py; y --secrets S S'      | bash -c 'x --pass *** a.py; y --secrets ***'
     x --passphrase /S.S PASSWD=/S.S                 | x --passphrase *** PASSWD=***
     x --client-secret=S                             | x --client-secret=***
     x --api_key=S                                   | x --api_key=***
