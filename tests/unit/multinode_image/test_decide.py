@@ -16,6 +16,7 @@ from multinode_image.settings import Setting, forget
 from multinode_image.tasks.arguments import Program
 from multinode_image.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command, Kind
 from multinode_image.world.model import MPI, World
+from tests.support.harness import ROOT
 from tests.support.machines import Box, look_at, pod
 from tests.support.starts import GLOO, make_facts, make_plan, place
 
@@ -170,7 +171,9 @@ def test_a_log_gets_whole_lines_of_progress(
     environ = make_plan(job, make_facts(yours, has_terminal=has_terminal)).prepared.environ
 
     assert environ.get("TQDM_MININTERVAL") == pace
-    assert environ.get("TQDM_BAR_FORMAT", "\n").endswith("\n")
+    values = {"l_bar": " 42%|", "n_fmt": 16, "total_fmt": 38, "elapsed": "00:23", "remaining": "00:30"}
+    line = environ.get("TQDM_BAR_FORMAT", "\n").format(**values, rate_fmt=" 1.38s/it", postfix=", loss 5.031")
+    assert line.endswith("\n") and line.rstrip("\n") in (ROOT / "docs/tasks.md").read_text()
 
 
 @pytest.mark.parametrize(

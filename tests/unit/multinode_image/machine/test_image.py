@@ -243,12 +243,15 @@ HERE = Here("3.11", INHERITED.__contains__)
         ("PYTHONOPTIMIZE", "2", None),
         ("PYTHONOPTIMIZE", "1", "1"),
         ("PYTHONOPTIMIZE", "yes", "yes"),
-        ("SSL_CERT_FILE", "/opt/conda/ssl/cacert.pem", None),
+        *(
+            (name, "/opt/conda/ssl/cacert.pem", None)
+            for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+        ),
         ("REQUESTS_CA_BUNDLE", "/etc/ssl/ca.pem", "/etc/ssl/ca.pem"),
         ("GLOO_SOCKET_IFNAME", "^lo,docker", None),
         ("GLOO_SOCKET_IFNAME", "eth0,net1", "eth0,net1"),
         ("GLOO_SOCKET_IFNAME", "eth0,ib0", None),
-        ("FI_TCP_IFACE", "ib0", None),
+        *((name, "ib0", None) for name in ("FI_TCP_IFACE", "I_MPI_HYDRA_IFACE", "HYDRA_IFACE")),
         ("CCL_KVS_IFACE", "../lo", None),
         ("I_MPI_HYDRA_IFACE", "", ""),
         ("OTHER", "/host/any", "/host/any"),

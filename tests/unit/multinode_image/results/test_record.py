@@ -254,6 +254,13 @@ def test_a_job_begins_anew_once_and_its_ranks_go_on_when_they_are_started_again(
     assert start.task("--overwrite_output_dir", began="another") is None
 
 
+def test_what_a_file_system_has_of_its_own_is_no_result(start: Start) -> None:
+    start.task()
+    for name in ("lost+found", ".snapshot"):
+        (start.directory / name).mkdir()
+    assert start.task("--seed", "1") is None
+
+
 def test_who_begins_anew_goes_on_from_nothing_that_was_there(start: Start) -> None:
     start.task()
     start.save(4)
