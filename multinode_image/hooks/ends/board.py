@@ -134,8 +134,8 @@ class Board:
         return sorted(set(range(self.count)) - {self.number} - self.good - set(self.failed))
 
     def list_silent(self) -> list[int]:
-        """Return those of them that have given signs, and none for a while."""
-        since = time.monotonic() - SILENT
+        """Return those of them that have given signs, and none for a while: as long as the store has answered."""
+        since = self.heard - SILENT
         return [node for node in self.list_missing() if 0 < self.signs[node][1] < since]
 
 

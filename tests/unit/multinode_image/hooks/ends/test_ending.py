@@ -26,6 +26,14 @@ def test_a_node_that_has_never_given_a_sign_is_waited_for() -> None:
     assert (mine.list_silent(), mine.list_missing()) == ([], [1])
 
 
+def test_a_node_is_silent_for_as_long_as_the_store_has_answered() -> None:
+    mine = read(0, 2)
+    mine.signs[1] = 1, mine.heard - board.SILENT - 5
+    assert mine.list_silent() == [1]
+    mine.heard -= 10
+    assert mine.list_silent() == []
+
+
 @pytest.mark.parametrize(
     ("records", "first"),
     [
