@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pysequoia
 import pytest
@@ -25,6 +27,7 @@ from images.platforms import AMD64
 from images.store.store import Store
 from tests.support import locks
 from tests.support.packages import WRITTEN, Archive, simple
+from tests.support.web import Reply, answered
 
 DAY = datetime.date(2026, 1, 1)
 SUITE = "bookworm"
@@ -300,3 +303,25 @@ def test_a_mirror_that_is_named_is_the_only_one() -> None:
 
     assert [source.uri for source in sources] == ["http://mirror/debian"] * 2 + ["http://mirror/debian-security"]
     assert archive.read_named({}) == archive.read_named({archive.VARIABLE: " "}) == ""
+
+
+OLD = Deb("tini", "1:0.19-1+b2", "amd64", "tini.deb", "0" * 64)
+FOUND = [{"architecture": "all", "hash": "ab1"}, {"architecture": "amd64", "hash": "cd2"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "found"),
+    [
+        (200, {"result": FOUND}, {OLD: f"{archive.SERVER}/file/cd2"}),
+        (200, {"result": FOUND[:1]}, {}),
+        (200, {"result": [{"architecture": "amd64", "hash": "../x"}]}, {}),
+        (200, {"result": [{}]}, {}),
+        (404, {}, {}),
+    ],
+)
+def test_a_package_that_a_mirror_has_no_more_is_found_by_its_version(
+    tmp_path: Path, status: int, answer: dict[str, Any], found: dict[Deb, str]
+) -> None:
+    with answered(lambda _: Reply(status, json.dumps(answer).encode())) as asked:
+        assert archive.places([OLD], locks.context(Store(tmp_path), Sources(), {})) == found
+    assert [request.target for request in asked] == [f"{archive.SERVER}/mr/binary/tini/1%3A0.19-1%2Bb2/binfiles"]

@@ -353,6 +353,14 @@ def test_a_file_of_a_lock_is_looked_for_in_all_places(tmp_path: Path, at: str, e
     assert at != "directory" or not asked
 
 
+def test_no_index_is_asked_over_a_line_that_anybody_may_write_into(tmp_path: Path) -> None:
+    context = locks.context(Store(tmp_path), Sources(index="http://one/simple"), {})
+
+    with answered(lambda _: None) as asked, pytest.raises(UserFault, match="http://one/simple"):
+        collect.find_addresses(locks.lock(), [locks.artifact("thing", "1.0")], context)
+    assert asked == []
+
+
 def test_no_index_is_asked_where_pip_asks_none(tmp_path: Path) -> None:
     file = locks.artifact("thing", "1.0")
     locked = locks.lock([file], bindings_index="https://intel/simple", find_links="https://theirs/links")

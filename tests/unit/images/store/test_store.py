@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -205,10 +206,13 @@ def test_what_killed_builds_left_is_removed_when_it_is_old(tmp_path: Path) -> No
     assert (victim / "data").exists()
 
 
-@pytest.mark.parametrize("directory", [True, False])
-def test_what_is_being_written_stays_whatever_the_clock_says(tmp_path: Path, directory: bool) -> None:
+@pytest.mark.parametrize(("directory", "mode"), [(True, 0o700), (False, 0o600)])
+def test_what_is_being_written_is_its_owners_and_stays_whatever_the_clock_says(
+    tmp_path: Path, directory: bool, mode: int
+) -> None:
     store = Store(tmp_path)
     with store.temporary(directory=directory) as path:
+        assert stat.S_IMODE(path.stat().st_mode) == mode
         os.utime(path.parent, (0, 0))
         Store(tmp_path)
         assert path.exists()

@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 from multinode_image.errors import EXIT_USER, Refusal
-from multinode_image.settings import Setting
 from multinode_image.world import torchrun
 from multinode_image.world.model import World
 from multinode_image.world.torchrun import (
-    ALIKE,
-    NEW_STORE,
     find_torchrun,
     meet_here,
     prepare_restarts,
@@ -105,6 +102,7 @@ def test_a_typed_torchrun_reads_what_no_option_says(
 
 ONE_NODE, IN_A_POD = World("alone", "", local_size=2), {"KUBERNETES_SERVICE_HOST": "::1", "PET_NPROC_PER_NODE": "2"}
 POD = AGENT._replace(local_size=2)
+NEW_STORE, ALIKE = ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"), ("TORCH_ELASTIC_WORKER_IDENTICAL", "1")  # torch's own
 
 
 @pytest.mark.parametrize(
@@ -126,9 +124,9 @@ POD = AGENT._replace(local_size=2)
     ],
 )
 def test_what_is_started_again_is_prepared_for_that(
-    world: World, environ: dict[str, str], settings: list[Setting]
+    world: World, environ: dict[str, str], settings: list[tuple[str, str]]
 ) -> None:
-    assert prepare_restarts(world, environ) == settings
+    assert [(setting.name, setting.value) for setting in prepare_restarts(world, environ)] == settings
 
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "{}/../front", "/{}", "{}/."])
