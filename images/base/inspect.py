@@ -56,8 +56,7 @@ def list_directories(tree: OverlayTree, distributions: Sequence[Distribution]) -
 
 def record_paths(text: str, directory: str) -> list[str]:
     """Return the paths of a RECORD, relative to the root, which `..` does not leave (PyPA, "Recording projects")."""
-    names = (name for row in _rows(text) for name in row[:1] if name)
-    paths = (posixpath.normpath(posixpath.join(f"/{directory}", name)) for name in names)
+    paths = (posixpath.normpath(posixpath.join(f"/{directory}", row[0])) for row in _rows(text) if row and row[0])
     return [path.lstrip("/") for path in paths]
 
 

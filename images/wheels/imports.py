@@ -61,8 +61,8 @@ def _may_import(data: bytes, mentioned: re.Pattern[bytes]) -> bool:
     """Return whether something is mentioned beside the word `import`: most modules need no closer look."""
     end = 0
     while (at := data.find(b"import", end)) >= 0:
-        begin = max(end, data.rfind(b"\n", end, at))
-        end = next(NAMES_IN_BYTES.finditer(data, at + len(b"import"))).end()  # it may be empty, and so is always there
+        begin, names = max(end, data.rfind(b"\n", end, at)), NAMES_IN_BYTES.match(data, at + len(b"import"))
+        end = names.end() if names else len(data)
         if mentioned.search(data, begin, end):
             return True
     return False
