@@ -71,7 +71,7 @@ def base_job(store: Store, digest: str) -> Job:
 def files_job(name: str, site: str, files: Mapping[str, bytes]) -> Job:
     """Return the modules among some files."""
     modules = {path: data for path, data in files.items() if path.endswith(".py")}
-    hashes = sorted((path, hashlib.sha256(data).hexdigest()) for path, data in modules.items())
+    hashes = {path: hashlib.sha256(data).hexdigest() for path, data in modules.items()}
     return Job(name, site, [name, hashes], lambda: modules.items())
 
 

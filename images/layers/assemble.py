@@ -174,11 +174,11 @@ def _draft_entrypoint(ingredients: Ingredients, sbom: str, store: Store) -> Draf
         "constraints.txt": entrypoint_layer.format_constraints(lock, requires),
     }
     inputs = [
-        sorted((p, key_of(d.hex())) for p, d in {**files, **pyc}.items()),
+        {path: key_of(data.hex()) for path, data in {**files, **pyc}.items()},
         texts,
         base.facts.passwd,
         base.site.python,
-        sorted(base.links.items()),
+        dict(base.links),
     ]
     write = partial(entrypoint_layer.write_entrypoint, sources=files, pyc=pyc, texts=texts, base=base)
     return Draft(entrypoint_layer.NAME, inputs, write)
@@ -198,11 +198,11 @@ def _write(draft: Callable[[], Draft], ingredients: Ingredients, store: Store) -
             store.keep(path, written.digest)
         return asdict(written)
 
-    decisive = [drafted.name, drafted.inputs, settings, sorted(below.links.items()), _owners(below)]
+    decisive = [drafted.name, drafted.inputs, settings, dict(below.links), _owners(below)]
     cached = store.cached("layers", decisive, write, lambda known: store.has(known["digest"], known["size"]))
     return Layer(drafted.name, Written(**cached.value), cached.reused)
 
 
-def _owners(below: Directories) -> list[object]:
+def _owners(below: Directories) -> dict[str, object]:
     """Return the directories whose mode or owner in the base is another than usual: layers above have them so, too."""
-    return [[path, *owner] for path, owner in sorted(below.owners.items()) if owner != (0o755, 0, 0)]
+    return {path: owner for path, owner in below.owners.items() if owner != (0o755, 0, 0)}
