@@ -233,7 +233,7 @@ def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
         place = bundle.write_bundle(lock, context.store, options.output)
     if options.json:
         print(json.dumps({"bundle": str(place), "files": len(lock.files())}))
-    out.print(f"bundle         {place}  ({len(lock.files())} files)", highlight=False, markup=False, soft_wrap=True)
+    report.show_lines([("bundle", f"{place}  ({len(lock.files())} files)")], out)
 
 
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:

@@ -48,20 +48,20 @@ def show_outcome(outcome: Outcome, out: Console) -> None:
     lines += [*(("tag", tag) for tag in outcome.images[0].tags), ("archive", outcome.archive or "")]
     lines += [("loaded", f"into {outcome.engine}" if outcome.engine else "")]
     lines += [*(("pushed", name) for name in outcome.pushed), ("seconds", f"{outcome.seconds:.1f}")]
-    _show_lines(lines, out)
+    show_lines(lines, out)
 
 
 def _show_image(image: Image, several: bool, out: Console) -> None:
-    _show_lines([("platform", str(image.platform) if several else "")], out)
-    for layer in image.layers:
-        state = "reused" if layer.reused else "new"
-        out.print(f"{layer.name:<14} {layer.written.size / 1e6:7.1f} MB  {state}", highlight=False, markup=False)
     size, unpacked = _sizes(image)
-    out.print(f"{'total':<14} {size / 1e6:7.1f} MB  ({unpacked / 1e6:.1f} MB unpacked)", highlight=False)
-    _show_lines([("id", image.id), ("digest", image.digest)], out)
+    sizes = [(layer.name, layer.written.size, "reused" if layer.reused else "new") for layer in image.layers]
+    sizes += [("total", size, f"({unpacked / 1e6:.1f} MB unpacked)")]
+    lines = [("platform", str(image.platform) if several else "")]
+    lines += [(name, f"{size / 1e6:7.1f} MB  {state}") for name, size, state in sizes]
+    show_lines([*lines, ("id", image.id), ("digest", image.digest)], out)
 
 
-def _show_lines(lines: Sequence[tuple[str, str]], out: Console) -> None:
+def show_lines(lines: Sequence[tuple[str, str]], out: Console) -> None:
+    """Print what has which value; nothing of what has none."""
     for name, value in lines:
         if value:
             out.print(f"{name:<14} {shown(value)}", highlight=False, markup=False, soft_wrap=True)
@@ -96,12 +96,12 @@ def show_verdicts(verdicts: Sequence[Verdict], out: Console) -> None:
         inside = verdict.inside
         if verdict.difference is None:
             summary = f"{inside.name} ({inside.where}, {inside.platform}): {len(inside.layers)} layers"
-            _show_lines([("verified", f"{summary}, id {inside.id}, manifest {inside.digest}")], out)
+            show_lines([("verified", f"{summary}, id {inside.id}, manifest {inside.digest}")], out)
         for document, digest in verdict.attached.documents.items():
-            _show_lines([(document, f"{digest}, equal to the one of this build" if digest else "not attached")], out)
-        _show_lines([("not examined", other) for other in verdict.attached.others], out)
+            show_lines([(document, f"{digest}, equal to the one of this build" if digest else "not attached")], out)
+        show_lines([("not examined", other) for other in verdict.attached.others], out)
     if len(verdicts) > 1:
-        _show_lines([("index", verdicts[0].inside.digests[-1])], out)
+        show_lines([("index", verdicts[0].inside.digests[-1])], out)
 
 
 def verdict_fields(verdicts: Sequence[Verdict]) -> dict[str, Any]:

@@ -123,7 +123,7 @@ class Steps:
         self.take(skopeo, "require_skopeo", lambda *_: None)
         self.take(transfer, "push", lambda *_: None)
         self.take(registry, "attach", lambda *_: None)
-        self.take(engine, "choose_engine", lambda *_, **__: None)
+        self.take(engine, "choose_engine", lambda *_, elsewhere: None if elsewhere else pytest.fail("kept nowhere"))
 
     def take(self, module: object, name: str, step: Callable[..., object]) -> None:
         """Take another step in the place of one."""
@@ -291,7 +291,7 @@ def test_a_lock_is_written_or_printed(steps: Steps, tmp_path: Path, capsys: pyte
 def test_a_bundle_is_said_with_the_number_of_its_files(
     steps: Steps, tmp_path: Path, capsys: pytest.CaptureFixture[str], json_too: bool
 ) -> None:
-    done, place = list[str](), tmp_path / "bundle"
+    done, place = list[str](), tmp_path / "[a] bundle"
     steps.take(pipeline, "fetch_files", lambda *_: done.append("fetch"))
 
     def write(lock: object, store: object, output: str) -> Path:
@@ -328,7 +328,7 @@ def test_a_lock_that_cannot_be_taken_is_refused(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
 
-    assert cli.main(["build", *words], steps.world) == 2
+    assert cli.main(["build", "--push", "host:1/a:1", *words], steps.world) == 2
     assert fact in capsys.readouterr().err
 
 
