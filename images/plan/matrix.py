@@ -64,7 +64,7 @@ def show_plan(plan: Plan, out: Console) -> None:
         more = (f"and {len(items) - MOST} more",) if len(items) > MOST else ()
         for position, item in enumerate((*items[:MOST], *more) or (None,)):
             table.add_row("" if position else name.replace("_", " "), escape("-" if item is None else str(item)))
-    out.print(table, highlight=False)
+    out.print(table)
 
 
 def matrix(catalog: Catalog) -> list[tuple[str, ...]]:

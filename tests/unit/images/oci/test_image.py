@@ -23,6 +23,8 @@ from tests.support.finished_images import SMALL, finished, image_in
 from tests.support.stand_in import digest, layer
 
 LAYERS = (SMALL, {"etc/hostname": b"one\n"})
+MANIFEST, INDEX = (f"application/vnd.oci.image.{kind}.v1+json" for kind in ("manifest", "index"))
+TAG, NAME = "org.opencontainers.image.ref.name", "io.containerd.image.name"
 
 
 def contents(data: bytes) -> dict[str, bytes]:
@@ -39,11 +41,16 @@ def test_an_archive_has_each_layer_uncompressed_by_its_digest(tmp_path: Path) ->
 
     blobs = [whole.config, image.archived_manifest(whole), *map(layer, LAYERS)]
     expected = {f"blobs/sha256/{digest(blob).removeprefix('sha256:')}": blob for blob in blobs}
-    documents = {name: members.pop(name) for name in ("oci-layout", "index.json", "manifest.json")}
-    assert members == expected
-    assert documents["oci-layout"] == LAYOUT
-    assert {row["digest"] for row in json.loads(documents["index.json"])["manifests"]} == {digest_of(blobs[1])}
-    assert json.loads(documents["manifest.json"])[0]["RepoTags"] == [*whole.tags]
+    index, for_docker = (json.loads(members.pop(name)) for name in ("index.json", "manifest.json"))
+    row = {"mediaType": MANIFEST, "digest": digest(blobs[1]), "size": len(blobs[1]),
+           "platform": {"architecture": "amd64", "os": "linux"}}  # fmt: skip
+    names = [{TAG: tag.partition(":")[2], NAME: f"docker.io/library/{tag}"} for tag in whole.tags]
+    assert members == {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}', **expected}
+    assert index == {
+        "schemaVersion": 2, "mediaType": INDEX, "manifests": [{**row, "annotations": one} for one in names],
+    }  # fmt: skip
+    config, _, *layers = expected
+    assert for_docker == [{"Config": config, "RepoTags": [*whole.tags], "Layers": layers}]
 
 
 def test_an_archive_on_disk_is_the_same_and_every_time(tmp_path: Path) -> None:
@@ -66,7 +73,7 @@ def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
         transfer.save_images(place, [Image(tags, config, written, ())], store, "zstd")
 
     index = json.loads((tmp_path / "layout/index.json").read_bytes())
-    named = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
+    named = [(row["annotations"][NAME], row["digest"]) for row in index["manifests"]]
     assert [name for name, _ in named] == ["docker.io/library/a:1", "docker.io/library/a:2"]
     assert named[0][1] != named[1][1]
 
@@ -126,6 +133,6 @@ def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:
         index.write_bytes(indexes.write_index([(b"other", AMD64)], ["b:1"]))
     thread.join(timeout=10)
 
-    names = [row["annotations"]["io.containerd.image.name"] for row in json.loads(index.read_bytes())["manifests"]]
+    names = [row["annotations"][NAME] for row in json.loads(index.read_bytes())["manifests"]]
     assert names == ["docker.io/library/b:1", "docker.io/library/a:1"]
     assert (tmp_path / "layout/oci-layout").read_bytes() == LAYOUT

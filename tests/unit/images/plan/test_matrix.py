@@ -55,12 +55,15 @@ def test_plan_and_list_are_read_by_people() -> None:
     }  # fmt: skip
 
 
-def test_a_narrow_table_leaves_nothing_out() -> None:
-    out = StringIO()
+def test_a_narrow_terminal_leaves_nothing_out() -> None:
+    out, place = StringIO(), "[a]1" * 30
+    console = Console(file=out, width=60, force_terminal=True)
 
-    matrix.show_list(TABLE, Console(file=out, width=60))
+    matrix.show_plan(planner.make_plan(Request(examples=place), TABLE), console)
+    assert place in "".join(out.getvalue().split())
 
-    assert out.getvalue().isascii()
+    matrix.show_list(TABLE.model_copy(update={"lacks": place}), console)
+    assert "".join(out.getvalue().split()).endswith(place) and out.getvalue().isascii()
 
 
 def test_a_range_of_transformers_stands_once() -> None:
