@@ -123,7 +123,7 @@ class PackageTree:
             if entry is None or entry.kind != LINK:
                 done = head
                 continue
-            target = posixpath.normpath(posixpath.join("/", done, entry.link)).lstrip("/")
+            target = posixpath.normpath(posixpath.join("/", done, entry.link))
             done, left = "", [*filter(None, target.split("/")), *left]
         raise WorldFault("links of Debian's packages form a circle", f"/{path}", REMEDY)
 

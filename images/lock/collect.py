@@ -182,10 +182,10 @@ def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) 
 
     with background(index_pages.AT_ONCE) as start:
         tasks = {file.filename: start(partial(find, file)) for file in artifacts}
-        addresses = {name: task.result() for name, task in tasks.items()}
-    if lost := [name for name, place in addresses.items() if place is None]:
+        addresses = {name: address for name, task in tasks.items() if (address := task.result())}
+    if lost := [name for name in tasks if name not in addresses]:
         raise files_missing(lost, next(iter(faults.values()), None), lock.indexes)
-    return {name: place for name, place in addresses.items() if place}
+    return addresses
 
 
 def _places(lock: Lock, sources: Sources, store: Store) -> dict[str, Callable[[Artifact], str | None]]:

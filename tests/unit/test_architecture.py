@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
@@ -115,6 +116,18 @@ def test_what_others_import_has_a_name_of_its_own(program: str) -> None:
     )
 
     assert {name for name, count in names.items() if count > 1} == set(), "name them by what each does"
+
+
+def test_a_value_does_not_change() -> None:
+    """Threads share them; what is built up step by step has no other form."""
+    changing = {
+        name
+        for program in PROGRAMS
+        for path in list_modules(program).values()
+        for options, name in re.findall(r"^ *@dataclass(.*)\n *class (\w+)", path.read_text(), re.MULTILINE)
+        if "frozen=True" not in options
+    }
+    assert changing == {"Entry", "Node", "Figures"}
 
 
 def test_the_processor_is_named_in_one_module() -> None:

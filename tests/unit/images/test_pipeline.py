@@ -87,11 +87,12 @@ def test_another_base_than_that_of_the_lock_is_refused(tmp_path: Path, locked: L
 
 def test_a_base_that_nobody_names_is_missed_with_its_digest(tmp_path: Path, locked: Lock) -> None:
     assert locked.base_image
+    named = replace(locked, base_image=replace(locked.base_image, reference="localhost:1/a:1"))
 
     with pytest.raises(
         WorldFault, match=f"parts of the base are missing: .*{locked.base_image.manifest.config.digest}"
     ):
-        pipeline.fetch_files(locked, context(tmp_path))
+        pipeline.fetch_files(named, context(tmp_path))
 
 
 def test_a_layer_of_a_base_that_was_damaged_and_removed_is_fetched_again(tmp_path: Path, locked: Lock) -> None:
