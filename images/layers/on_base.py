@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from images.base import additions
@@ -54,11 +54,8 @@ def compare_packages(facts: Facts, python: str, planned: Sequence[tuple[str, str
 
 
 def fits(installed: str, planned: str) -> bool:
-    """Return whether an installed version is the planned one."""
-    try:
-        return SpecifierSet(f"=={planned}").contains(installed, prereleases=True)
-    except InvalidSpecifier:
-        return installed == planned
+    """Return whether an installed version is the planned one, which follows the rules (PyPA, "Version specifiers")."""
+    return SpecifierSet(f"=={planned}").contains(installed, prereleases=True)
 
 
 def list_hidden(facts: Facts, replaced: Sequence[Distribution]) -> tuple[str, ...]:

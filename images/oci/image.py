@@ -168,7 +168,7 @@ def write_layout(path: Path, images: Sequence[Image], store: Blobs, compression:
     """
     written = [(one.manifest, one.platform) for one in images]
     blobs = path / "blobs" / "sha256"
-    path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(exist_ok=True)
     (path / "oci-layout").touch()  # marks an interrupted layout as one, so that the next build may continue it
     blobs.mkdir(parents=True, exist_ok=True)
     for layer in dict.fromkeys(layer for image in images for layer in image.layers):

@@ -13,14 +13,17 @@ import json
 import socket
 import tarfile
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+from docker import DockerClient
 from docker.errors import DockerException, ImageNotFound
 from docker.types import LogConfig
+from requests import Timeout
 
 from images.deliver import docker
 from images.deliver.docker import Docker
@@ -286,6 +289,38 @@ def test_a_container_reads_a_file_has_no_rights_and_no_network_and_is_removed(st
         assert (place, tar.getnames()) == ("/", ["given"])
     assert container.attach.call_args == mock.call(stdout=True, stderr=True, stream=True, demux=True)
     assert container.remove.call_args == mock.call(force=True)
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [(ImageNotFound("no"), None), (DockerException("refused"), WorldFault), (Timeout("refused"), WorldFault),
+     (FULL, OSError)],
+)  # fmt: skip
+def test_an_image_that_is_not_there_is_told_from_one_that_cannot_be_saved(
+    tmp_path: Path, answer: Exception, kind: type[Exception] | None
+) -> None:
+    client = mock.Mock()
+    client.images.get.return_value.save.side_effect = [iter([b"an ", b"image"]), answer]
+
+    assert Docker(client).save("a:1", tmp_path / "a.tar") is True
+    assert (tmp_path / "a.tar").read_bytes() == b"an image"
+    assert client.images.get.return_value.save.call_args == mock.call(named=True)
+    with pytest.raises(kind, match=r"refused|No space") if kind else nullcontext():
+        assert Docker(client).save("a:1", tmp_path / "a.tar") is False
+
+
+def test_a_daemon_that_has_answered_is_asked_through_no_proxy_and_may_take_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = mock.Mock()
+    monkeypatch.setattr(DockerClient, "from_env", made := mock.Mock(return_value=client))
+
+    assert docker.connect_docker({"DOCKER_HOST": "tcp://a:1"}, 5)
+    assert made.call_args == mock.call(timeout=5, environment={"DOCKER_HOST": "tcp://a:1"})
+    assert client.ping.called and (client.api.trust_env, client.api.timeout) == (False, 600)
 
 
 @pytest.mark.parametrize("error", [DockerException("refused"), OSError("refused")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import itertools
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
@@ -20,7 +19,7 @@ from images.lock import uv
 from images.pip_config import Sources
 from images.plan import catalog, planner
 from images.plan.catalog import TORCH_INDEX
-from images.plan.plan import Plan, Request
+from images.plan.plan import Plan, Request, SourceOnly
 from images.platforms import ARM64
 from images.store.store import Store
 from tests.support import locks
@@ -143,16 +142,22 @@ PRIVATE = Sources(
 
 
 def test_the_sources_of_pip_are_said_to_uv() -> None:
-    settings = tomllib.loads(uv.format_config(NEWEST, PRIVATE))
+    row = SourceOnly(name="seqeval", version="1.2.2", requires=("numpy>=1.14.0",))
+    asked = replace(NEWEST, source_only=(row,), user_packages=("peft", "six<2 --constraint"))
 
-    assert settings["index"] == [
-        {"url": "https://token@other/simple"},
-        {"url": Path("local/simple").absolute().as_uri()},
-        {"url": "https://me:secret@mirror/simple", "default": True},
-    ]
-    assert settings["find-links"] == ["file:///wheels%231", "https://me:secret@mirror/page.html"]
-    assert settings["allow-insecure-host"] == ["mirror"]
-    assert settings["no-index"] is False
+    assert tomllib.loads(uv.format_config(asked, PRIVATE)) == {
+        "index-strategy": "unsafe-best-match",
+        "no-index": False,
+        "index": [
+            {"url": "https://token@other/simple"},
+            {"url": Path("local/simple").absolute().as_uri()},
+            {"url": "https://me:secret@mirror/simple", "default": True},
+        ],
+        "find-links": ["file:///wheels%231", "https://me:secret@mirror/page.html"],
+        "allow-insecure-host": ["mirror"],
+        "constraint-dependencies": ["seqeval===1.2.2", "six<2"],
+        "dependency-metadata": [{"name": "seqeval", "requires-dist": ["numpy>=1.14.0"]}],
+    }
 
 
 def test_no_password_is_on_uvs_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,8 +172,14 @@ def test_no_password_is_on_uvs_command_line(tmp_path: Path, monkeypatch: pytest.
         uv.ask_sources(NEWEST, PRIVATE, locks.context(Store(tmp_path), PRIVATE, {}), ["six"])
 
     [(command, asked, settings)] = ran
-    assert "secret" not in " ".join(command) + asked
-    assert "secret" in settings and "/dev/stdin" in command
+    assert tomllib.loads(asked) == {
+        "project": {"name": "this-image", "version": "0", "dependencies": ["six"]}, "tool": {"uv": {"workspace": {}}},
+    }  # fmt: skip
+    assert settings == uv.format_config(NEWEST, PRIVATE)
+    assert command[1:3] + command[4:] == [
+        "pip", "compile", "--config-file", "/dev/stdin", "--format", "pylock.toml",
+        "--cache-dir", str(tmp_path / "uv"), "--python", sys.executable, *uv.options(NEWEST, ["six"], PRIVATE),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -283,12 +294,20 @@ def test_a_day_decides_where_there_is_a_choice(text: str, is_exempt: bool) -> No
     assert ("peft=false" in uv.options(NEWEST, [text], Sources())) is is_exempt
 
 
-def test_wheels_are_those_of_the_images_python_and_platform() -> None:
-    options = uv.options(question(ON_ARM64), [], Sources())
-    given = dict(itertools.pairwise(options))
+def test_wheels_are_those_of_the_images_python_and_platform_as_of_its_days() -> None:
+    asked = question(replace(ON_ARM64, torch="2.10.0", transformers="5.0.0"))
+    options = uv.options(asked, ["Peft>=1", "Six==1.0"], Sources(extra=(TORCH_INDEX,)))
 
-    assert (given["--python-version"], given["--python-platform"]) == ("3.11", "aarch64-manylinux_2_36")
-    assert given["--only-binary"] == ":all:"
+    family = dict.fromkeys(("transformers", "tokenizers", "huggingface-hub", "hf-xet", "safetensors", "accelerate"),
+                           "2026-01-27T00:00:00Z")  # fmt: skip
+    days = {**family, **dict.fromkeys(("six", "torch", "torchaudio", "torchvision"), "false")}
+    packages = [word for name, day in days.items() for word in ("--exclude-newer-package", f"{name}={day}")]
+    assert sorted(options) == sorted([
+        "--no-header", "--no-progress", "--only-binary", ":all:", "--python-version", "3.11", "--python-platform",
+        "aarch64-manylinux_2_36", "--exclude-newer", "2026-01-22T00:00:00Z", *packages, "--no-binary", "rouge-score",
+        "--no-binary", "seqeval",
+    ])  # fmt: skip
+    assert uv.options(replace(asked, glibc="2.41"), [], Sources())[7] == "aarch64-manylinux_2_40"  # which uv knows
 
 
 def test_no_day_is_too_late_for_a_lock() -> None:
