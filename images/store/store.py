@@ -67,10 +67,9 @@ class Store:
     refused, and a file of another user's counts as one that is not there.
     """
 
-    def __init__(self, root: Path, sources: str | None = None) -> None:
-        """Open a store; `sources` stands for the code that makes things (default: the hash of our own sources)."""
+    def __init__(self, root: Path) -> None:
         self.root = root.absolute()  # programs that run elsewhere are given files of it
-        self._makers = [sources or fingerprint.sources(), fingerprint.releases()]
+        self._makers = [fingerprint.sources(), fingerprint.releases()]
         _require_private(root)
         with tempfile.TemporaryFile(dir=root / "aside"):
             pass  # a read-only disk is said now, not after the downloads
