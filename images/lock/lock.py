@@ -94,11 +94,6 @@ class Lock(Pins):
         """Return what an image of this lock is called where nobody says otherwise."""
         return tag_of(self, self.user_files or ())
 
-    @property
-    def bindings(self) -> str | None:
-        """Return the version of oneCCL's bindings, where they are in the image."""
-        return next((artifact.version for artifact in self.artifacts if artifact.name == BINDINGS), None)
-
     def version(self, name: str) -> str:
         """Return the version of a Python package in the image, with its local part, such as 2.4.0+cpu."""
         return next(artifact.version for artifact in self.artifacts if artifact.name == name)

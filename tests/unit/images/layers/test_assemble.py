@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 
 from images.base.base import Base
-from images.compiling import bytecode
+from images.compiling import bytecode, compile_modules
+from images.compiling.compiler import Compiler
 from images.content import Content
 from images.layers import assemble, trim
 from images.layers.assemble import Draft, Ingredients
@@ -25,6 +27,7 @@ from images.plan.user_files import USER_FILE, UserFile
 from images.store.blobs import sha256
 from images.store.store import Store
 from images.wheels.archive import Wheel
+from tests.golden import entries
 from tests.support import locks, stores
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM, Directory
@@ -152,6 +155,36 @@ def test_the_users_own_files_are_the_last_layer_whose_directories_stay_as_they_a
         "workspace/src/a.py": (0o644, 0, 0, EPOCH, ""),
         "workspace/src/b": (0o777, 0, 0, EPOCH, "a.py"),
     }
+
+
+def compile_as_text(_: object, given: Path, out: Path) -> None:
+    """Write what stands for bytecode; of a module that is none nothing."""
+    with given.open("rb") as feed, out.open("wb") as file:
+        while (modules := compile_modules.read(feed)) is not None:
+            for path, text in modules:
+                if text != b"no module":
+                    file.write(b"%d %d\n%s%s" % (len(path), len(text) + 4, path.encode(), b"pyc " + text))
+            file.write(compile_modules.END)
+
+
+@pytest.mark.parametrize("compiles", [True, False])
+def test_the_bases_own_modules_have_bytecode_in_a_layer_directly_above_it(tmp_path: Path, compiles: bool) -> None:
+    """Without a compiler it has their directories alone."""
+    store, library = Store(tmp_path / "store"), "usr/lib/python3.10"
+    with zipfile.ZipFile(tmp_path / "modules", "w") as archive:
+        for name, text in (("a.py", b"a"), ("b/c.py", b"no module")):
+            archive.writestr(f"{library}/{name}", text)
+    below = replace(BASE, modules=stores.keep(store, (tmp_path / "modules").read_bytes()))
+    python = Compiler(BASE.site, "", compile_as_text) if compiles else None
+    parts = replace(ingredients(tmp_path / "wheels", "torch", below=below, bytecode=True), compiler=python)
+
+    layers = write(parts, store.root)
+
+    assert [*layers] == ["debian bytecode", "torch", "multinode"]
+    written = entries.read(store.place(layers["debian bytecode"].written.digest))
+    cached = {f"{library}/__pycache__": None, f"{library}/__pycache__/a.cpython-310.pyc": b"pyc a"}
+    directories = dict.fromkeys(("usr", "usr/lib", library, f"{library}/b"))
+    assert {one.path: one.content for one in written} == {**directories, **(cached if compiles else {})}
 
 
 def test_a_layer_that_was_removed_is_written_again(tmp_path: Path) -> None:

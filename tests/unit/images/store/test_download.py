@@ -5,9 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
+from http.client import BadStatusLine
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
 import pytest
 import requests
@@ -142,6 +147,64 @@ def test_pips_settings_come_before_those_of_the_environment(sources: Sources, ex
 @pytest.mark.parametrize(("error", "said"), [(TimeoutError(), "TimeoutError"), (OSError("full"), "full")])
 def test_a_cause_without_words_is_named_by_its_kind(error: Exception, said: str) -> None:
     assert download.reason(error) == said
+
+
+class Slow:
+    """A connection whose answer, or error, comes when somebody hangs up, if it `is_late`."""
+
+    def __init__(self, outcome: object, is_late: bool) -> None:
+        self.outcome, self.is_late, self.ended = outcome, is_late, threading.Event()
+        self.sock = SimpleNamespace(shutdown=lambda _: self.ended.set())
+
+    def getresponse(self) -> object:
+        assert not self.is_late or self.ended.wait(10)
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+class PromptSlow(download._Prompt, Slow):  # type: ignore[misc]  # its socket is none
+    pass
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_late", "raised"),
+    [
+        (mock.Mock(), False, None),
+        (mock.Mock(), True, TimeoutError),  # a head that is cut reads as a whole one
+        (ConnectionResetError(), False, ConnectionResetError),
+        (ConnectionResetError(), True, TimeoutError),
+        (BadStatusLine(""), False, BadStatusLine),
+        (BadStatusLine(""), True, TimeoutError),
+    ],
+)
+def test_a_head_without_an_end_is_waited_for_as_long_as_for_a_slow_download(
+    monkeypatch: pytest.MonkeyPatch, outcome: Any, is_late: bool, raised: type[Exception] | None
+) -> None:
+    if is_late:
+        monkeypatch.setattr(limits, "WINDOW", 0.01)
+
+    with pytest.raises(raised) if raised else nullcontext():
+        assert PromptSlow(outcome, is_late).getresponse() is outcome
+    assert not isinstance(outcome, mock.Mock) or outcome.close.called is is_late
+    timers = [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
+    assert all(one.finished.is_set() and one.daemon for one in timers)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_every_answer_is_of_a_prompt_connection(scheme: str) -> None:
+    asked = requests.Request("GET", f"{scheme}://files.example/a").prepare()
+
+    pool = download._Adapter().get_connection_with_tls_context(asked, True)
+
+    assert issubclass(pool.ConnectionCls, download._Prompt) and pool.scheme == scheme
+
+
+def test_certificates_of_a_trusted_host_are_not_looked_at() -> None:
+    connection = SimpleNamespace()
+    for adapter, needed in ((download._Adapter(), "CERT_REQUIRED"), (download._Unverified(), "CERT_NONE")):
+        adapter.cert_verify(connection, "https://host/a", True, None)
+        assert connection.cert_reqs == needed
 
 
 URL = "https://files.example/a"
