@@ -163,7 +163,7 @@ def start(patch: pytest.MonkeyPatch, child: Child) -> None:
 def test_a_program_runs_to_its_end_or_until_a_tick_ends_it(
     monkeypatch: pytest.MonkeyPatch, ticks: int, stops_at: int | None
 ) -> None:
-    log, seen = list[object](), list[str]()
+    log, seen, idle = list[object](), list[str](), list[float]()
 
     def tick() -> None:
         seen.append("tick")
@@ -171,12 +171,14 @@ def test_a_program_runs_to_its_end_or_until_a_tick_ends_it(
             raise ZeroDivisionError
 
     start(monkeypatch, Child(ticks, log))
+    monkeypatch.setattr(Idle, "_read", lambda _: None)
     if stops_at:
         with pytest.raises(ZeroDivisionError):
-            process.run(["true"], {"A": "1"}, "remedy", tick=tick)
+            process.run(["true"], {"A": "1"}, "remedy", tick=tick, idle=idle.append)
     else:
-        assert process.run(["true"], {"A": "1"}, "remedy", tick=tick) == Result(3, "out\ufffd", "err")
-    assert len(seen) == (stops_at or ticks)
+        done = process.run(["true"], {"A": "1"}, "remedy", tick=tick, idle=idle.append)
+        assert done == Result(3, "out\ufffd", "err")
+    assert (len(seen), len(idle)) == ((stops_at, stops_at - 1) if stops_at else (ticks, ticks))
     assert log == [(["true"], {"A": "1"}, False), *["terminated"] * bool(stops_at), "waited for"]
 
 

@@ -281,17 +281,23 @@ def test_a_place_of_pips_that_is_not_on_this_machine_is_left_out_with_a_note(
 
 
 @pytest.mark.parametrize("stated", ["0", "f"])
-def test_a_file_has_a_hash_of_the_line_that_counts(monkeypatch: pytest.MonkeyPatch, stated: str) -> None:
+def test_a_file_has_a_hash_of_the_line_that_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: str
+) -> None:
     """One file of requirements has a line for each Python, as uv's --universal writes it."""
     lines = (f'a==1; python_version >= "3.11" --hash=sha256:{stated * 64}',
              f'a==0; python_version < "3.11" --hash=sha256:{"e" * 64}')  # fmt: skip
     torch = locks.artifact("torch", "2.13.0+cpu")
     resolved = resolve.Resolved((torch, replace(locks.artifact("a", "1"), sha256="0" * 64)), ())
-    monkeypatch.setattr(resolve, "resolve_packages", lambda *_: resolved)
+    asked = list[Plan]()
+    monkeypatch.setattr(resolve, "resolve_packages", lambda plan, _: asked.append(plan) or resolved)  # type: ignore[func-returns-value]
     planned = replace(QUESTION, user_packages=lines)
 
     if stated == "0":
-        assert resolve.resolve_with_users(planned, None)[0] == resolved  # type: ignore[arg-type]
+        users = resolve.UserPackages(lines, ())
+        assert resolve.resolve_with_users(planned, locks.context(Store(tmp_path), None, {})) == (resolved, users)
+        built = ("torch==2.13.0+cpu", *planned.requirements[1:])
+        assert asked == [replace(planned, user_packages=()), replace(planned, requirements=built)]
         return
     with pytest.raises(UserFault, match="none of those"):
         resolve.resolve_with_users(planned, None)  # type: ignore[arg-type]

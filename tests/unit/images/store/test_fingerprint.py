@@ -62,11 +62,13 @@ def test_equal_sources_have_one_hash_wherever_they_lie(sources: Path) -> None:
 
 
 @pytest.mark.parametrize("module", ["oci/layer_writer.py", "layers/wheel.py", "compiling/settle.py"])
-def test_a_change_of_a_source_changes_the_hash(sources: Path, module: str) -> None:
-    changed = sources / module
+def test_a_change_of_a_source_or_of_its_name_changes_the_hash(sources: Path, module: str) -> None:
+    renamed, changed = sources / module, sources / module.replace(".py", "0.py")
+    renamed.rename(changed)
+    as_renamed = fingerprint.sources.__wrapped__(sources)
     changed.write_text(changed.read_text() + "# a change\n")
 
-    assert fingerprint.sources(sources) != fingerprint.sources()
+    assert len({fingerprint.sources(), as_renamed, fingerprint.sources.__wrapped__(sources)}) == 3
 
 
 def test_what_is_no_longer_usable_is_made_again(tmp_path: Path) -> None:
