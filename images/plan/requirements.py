@@ -18,9 +18,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from images.foreign.documents import parse_toml
-from images.host.errors import UserFault, require_text
+from images.host.errors import UserFault, require_text, shown
 from images.host.files import is_plain
-from images.pip_config import local_path, without_login
+from images.pip_config import local_path
 from images.plan.catalog import TORCH_INDEX
 from images.plan.packages import applies, is_build, is_left_out, read_public
 from images.platforms import Platform
@@ -232,17 +232,13 @@ def _read_option(stated: str, path: Path, where: str, inside: Nesting) -> Iterat
         address = stated[option.end() :].strip("\"'")
         if urlsplit(TORCH_INDEX).hostname not in (address, _host(address)):
             raise _names_index(INDEXES[option[1]], address, f"{where}: {option[1]}")
-        yield Passed(f"{where}: {option[1]} {_shown(address)}")
+        yield Passed(f"{where}: {option[1]} {shown(address)}")
     elif option[1] in ("-e", "--editable"):
         raise UserFault("only wheels of an index or of a wheelhouse go into an image", f"{where}: {stated}", WHEEL)
     elif option[1] == "--require-hashes":
         yield Strict(f"{where}: {option[1]}")
     elif option[1] not in ("--only-binary", "--prefer-binary"):  # these say what is done anyway
         raise UserFault("an option in a file of requirements is not followed", f"{where}: {stated}", "leave it out")
-
-
-def _shown(address: str) -> str:
-    return without_login(address) if "://" in address else address
 
 
 def _host(address: str) -> str | None:
@@ -254,10 +250,9 @@ def _host(address: str) -> str | None:
 
 def _names_index(variable: str, address: str, where: str) -> UserFault:
     """Return the fault of a line that says where packages are: a file that others write would choose their origin."""
-    shown = _shown(address)
-    said = f"{variable}={shlex.quote(shown or '1')} python build.py ..."
+    said = f"{variable}={shlex.quote(shown(address) or '1')} python build.py ..."
     remedy = f"leave it out, and tell pip, whose configuration counts: {said}"
-    return UserFault("a file of requirements names an index, which is not asked", f"{where} {shown}".strip(), remedy)
+    return UserFault("a file of requirements names an index, which is not asked", f"{where} {address}".strip(), remedy)
 
 
 def _requirement(stated: str, where: str, *, bounds: bool) -> UserRequirement:

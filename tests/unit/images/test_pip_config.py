@@ -99,11 +99,15 @@ def test_no_index_leaves_directories_only(tmp_path: Path, value: str, expected: 
         ("[global]\n\nhttps//u.secret@a\n", "ParsingError"),
         ("[global]\nindex-url = \udcff\n", "byte 21 is not UTF-8"),
         ("[global]\nproxy = http://u:secret@a/\0\n", "a NUL byte"),
+        ("", "(Is a directory)"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_without_its_lines(tmp_path: Path, text: str, where: str) -> None:
     path = tmp_path / "pip.conf"
     path.write_bytes(text.encode(errors="surrogateescape"))
+    if not text:
+        path.unlink()
+        path.mkdir()
 
     with pytest.raises(UserFault, match="cannot read pip's configuration") as caught:
         pip_config.merged([path], {})

@@ -16,7 +16,9 @@ from images.check import verify
 from images.check.verify import Inside
 from images.context import Access
 from images.deliver import engine
+from images.host import limits
 from images.host.errors import UserFault, WorldFault
+from images.host.limits import Limit
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
 from images.oci.manifest import digest_of
@@ -111,7 +113,9 @@ NEW = entry(LOCK.encode(), b"new")
         ([entry(LOCK.encode(), kind=b"5")], None),
     ],
 )
-def test_a_file_is_that_of_the_highest_layer(tmp_path: Path, layers: list[bytes], text: bytes | None) -> None:
+def test_a_file_is_that_of_the_highest_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: list[bytes], text: bytes | None
+) -> None:
     paths = []
     for number, data in enumerate(layers):
         paths.append(tmp_path / str(number))
@@ -123,6 +127,11 @@ def test_a_file_is_that_of_the_highest_layer(tmp_path: Path, layers: list[bytes]
             inside.file(LOCK)
     else:
         assert inside.file(LOCK) == text
+        monkeypatch.setattr(limits, "INSIDE", Limit("", len(text)))
+        assert inside.file(LOCK) == text
+        monkeypatch.setattr(limits, "INSIDE", Limit("", len(text) - 1))
+        with pytest.raises(WorldFault, match=rf"too long: a:1: /{LOCK} \(more than {len(text) - 1} bytes\)"):
+            inside.file(LOCK)
 
 
 Files = dict[str, str]

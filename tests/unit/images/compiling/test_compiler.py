@@ -226,7 +226,7 @@ def test_debians_python_reads_its_standard_input_and_is_removed_where_it_fails(
         return process.Result(code, "", "said why")
 
     monkeypatch.setattr(process, "run", run)
-    python = compiler.unpack_debian(locks.lock(bytecode=True), context)
+    python = compiler.prepare_compiler(compiler.Choice(None), locks.lock(bytecode=True), base(SYSTEM), context)
 
     assert python.run(["-c", "program"], given, out) == failure
     assert out.read_bytes() == b"out" and root.is_dir() is (code == 0)

@@ -23,11 +23,11 @@ from images.host import limits
 from images.host.errors import WorldFault
 from images.host.limits import Limit
 from images.pip_config import Sources
-from images.platforms import AMD64
+from images.platforms import AMD64, ARM64
 from images.store.store import Store
 from tests.support import locks
 from tests.support.packages import WRITTEN, Archive, simple
-from tests.support.web import Reply, answered
+from tests.support.web import Reply, Request, answered
 
 DAY = datetime.date(2026, 1, 1)
 SUITE = "bookworm"
@@ -82,6 +82,9 @@ def test_a_package_of_a_lock_is_brought_by_its_sha256(mirror: Archive, tmp_path:
         == packages.list_unrecorded(empty.store, (tini, other))
         == [other]
     )
+    assert packages.require_package(empty.store, tini) == empty.store.place(tini.sha256, tini.filename)
+    with pytest.raises(WorldFault, match="a package of Debian is missing: gone"):
+        packages.require_package(empty.store, other)
 
 
 def test_an_older_choice_is_better_than_none(mirror: Archive, tmp_path: Path) -> None:
@@ -191,6 +194,19 @@ def test_a_package_that_is_another_than_the_index_says_is_refused(mirror: Archiv
 
     with pytest.raises(WorldFault, match="cannot download from Debian's mirror"):
         packages.resolve_single(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
+
+
+def test_a_field_that_an_index_lacks_is_named() -> None:
+    row = archive.Paragraph(SUITE, b"\nPackage: a\nSize: 1\n", 1, 19)
+
+    assert (row["Package"], row.get("Version")) == ("a", "")
+    with pytest.raises(WorldFault, match="bookworm: no Version in b'Package: a"):
+        row["Version"]
+
+
+def test_a_mirror_without_packages_for_a_machine_is_named(mirror: Archive, tmp_path: Path) -> None:
+    with pytest.raises(WorldFault, match=r"no packages for this: .*/dists/bookworm/main/binary-arm64"):
+        packages.resolve_single(SUITE, ("tini",), ARM64, context(tmp_path, mirror.uri))
 
 
 def test_what_does_not_go_together_is_said(mirror: Archive, tmp_path: Path) -> None:
@@ -317,11 +333,21 @@ FOUND = [{"architecture": "all", "hash": "ab1"}, {"architecture": "amd64", "hash
         (200, {"result": [{"architecture": "amd64", "hash": "../x"}]}, {}),
         (200, {"result": [{}]}, {}),
         (404, {}, {}),
+        (500, {}, None),
     ],
 )
 def test_a_package_that_a_mirror_has_no_more_is_found_by_its_version(
-    tmp_path: Path, status: int, answer: dict[str, Any], found: dict[Deb, str]
+    tmp_path: Path, status: int, answer: dict[str, Any], found: dict[Deb, str] | None
 ) -> None:
-    with answered(lambda _: Reply(status, json.dumps(answer).encode())) as asked:
-        assert archive.places([OLD], locks.context(Store(tmp_path), Sources(), {})) == found
-    assert [request.target for request in asked] == [f"{archive.SERVER}/mr/binary/tini/1%3A0.19-1%2Bb2/binfiles"]
+    """None is found where the server does not work."""
+    tini, other = (f"{archive.SERVER}/mr/binary/{name}/1%3A0.19-1%2Bb2/binfiles" for name in ("tini", "other"))
+    next_one = replace(OLD, package="other")
+
+    def reply(request: Request) -> Reply:
+        said = (status, answer) if request.target == tini else (200, {"result": FOUND})
+        return Reply(said[0], json.dumps(said[1]).encode())
+
+    with answered(reply) as asked:
+        places = archive.places([OLD, next_one], locks.context(Store(tmp_path), Sources(), {}))
+    assert places == ({} if found is None else {**found, next_one: f"{archive.SERVER}/file/cd2"})
+    assert [request.target for request in asked] == [tini, *[other] * (found is not None)]

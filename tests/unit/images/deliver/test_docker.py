@@ -203,6 +203,18 @@ def test_layers_that_are_there_are_sent_where_nothing_else_says_that_they_are_wh
     assert len(blobs) == sent + 2  # the configuration and the manifest
 
 
+def test_every_layer_is_sent_to_a_docker_that_does_not_say_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, client = Store(tmp_path), Client(Images())
+    Docker(client).load(image_of(store, "a:1", layers=[b"below"]), store)
+    monkeypatch.setattr(client, "info", mock.Mock(side_effect=DockerException))
+
+    Docker(client).load(image_of(store, "a:1", layers=[b"below", b"above"]), store)
+
+    assert [len([name for name in load if name.startswith("blobs/")]) for load in client.images.loads] == [3, 4]
+
+
 def test_an_engine_that_refuses_an_image_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, client = Store(tmp_path), Client(Images())
     monkeypatch.setattr(client.images, "take", lambda _: [])

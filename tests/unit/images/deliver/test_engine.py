@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from images.host import process
 from images.host.errors import Fault, WorldFault
 from images.oci.image import Image, write_config
 from images.platforms import AMD64
+from images.store.store import Store
 
 IMAGE = Image(("a:1",), write_config([], AMD64, {}, "2026-01-01T00:00:00Z"), b"{}", ())
 
@@ -38,6 +41,40 @@ def test_podman_runs_an_image_without_a_network_and_says_what_it_cannot_start(
     assert commands[0].startswith("podman run --rm --name multinode-")
     assert " --network none --cap-drop all " in commands[0]
     assert commands[0].endswith(" --entrypoint python3 a:1 -c x")
+
+
+@pytest.mark.parametrize(
+    ("is_there", "answer", "said"),
+    [
+        (True, process.Result(0, "amd64", ""), None),
+        (False, process.Result(0, "amd64", ""), None),
+        (True, process.Result(1, "", "first\nno subuid"), "podman does not work: no subuid"),
+        (True, None, "podman does not work: no answer in 5 seconds"),
+    ],
+)
+def test_podman_is_taken_where_it_works(
+    monkeypatch: pytest.MonkeyPatch, is_there: bool, answer: process.Result | None, said: str | None
+) -> None:
+    asked = list[object]()
+    monkeypatch.setattr(shutil, "which", lambda name, path: name if is_there and path == "/bin" else None)
+    monkeypatch.setattr(process, "answer", lambda *given: asked.append(given) or answer)  # type: ignore[func-returns-value]
+
+    with pytest.raises(WorldFault, match=said) if said else nullcontext():
+        assert (engine.connect_program(PODMAN, {"PATH": "/bin"}, 5) is not None) is is_there
+    command = ["podman", "info", "--format", "{{.Host.Arch}}"]
+    assert asked == [(command, {"PATH": "/bin"}, "apt-get install podman", 5)] * is_there
+
+
+@pytest.mark.parametrize("code", [0, 125])
+def test_podman_loads_an_archive_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
+        assert [*command[:-1]] == ["podman", "load", "--quiet", "--input"]
+        assert b"manifest.json" in Path(command[-1]).read_bytes()
+        return process.Result(code, "", "no space left")
+
+    monkeypatch.setattr(process, "run", run)
+    with pytest.raises(WorldFault, match="podman could not load the image: no space") if code else nullcontext():
+        CommandLine(PODMAN, {}).load(IMAGE, Store(tmp_path))
 
 
 def test_an_interrupt_ends_the_container_of_podman(monkeypatch: pytest.MonkeyPatch) -> None:

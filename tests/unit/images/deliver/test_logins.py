@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from docker.credentials.errors import CredentialsNotFound, StoreError
@@ -63,6 +64,8 @@ def test_the_first_file_with_a_login_for_the_longest_name_counts(
     login = find(tmp_path, files)
 
     assert login == (entry(user) if user else None)
+    with mock.patch.object(logins, "of_helper", lambda host, _: entry(f"helper of {host}")):
+        assert find(tmp_path, files) == entry("helper of host:1")
 
 
 def test_a_file_that_is_named_is_the_only_one(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import zstandard
@@ -314,6 +315,19 @@ def test_modules_go_to_an_archive_by_their_paths(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "modules") as archive:
         modules = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist()}
     assert modules == {"a.py": b"1", "b.py": b"2", "d.py": b"4"}
+
+
+def test_large_files_are_kept_on_disk_and_a_full_one_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("images.dpkg.tree.LARGE", 3)
+    tree, files = PackageTree(), {"a": b"12", "b": b"345", "c": b"6789"}
+    for path, data in files.items():
+        tree.file(path, data)
+
+    assert {path: tree.entries[path].data for path in files} == files
+    monkeypatch.setattr(tree, "_large", mock.Mock(**{"write.return_value": 2}))
+    tree.file("d", b"12")
+    with pytest.raises(OSError, match="No space left"):
+        tree.file("d", b"345")
 
 
 def test_links_that_form_a_circle_are_said() -> None:

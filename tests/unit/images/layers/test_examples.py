@@ -171,6 +171,20 @@ def test_only_the_archive_of_a_release_is_not_fetched_again(
     assert (first != second) is again
 
 
+def test_what_is_not_downloaded_and_a_directory_that_goes_away_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> str:
+        raise WorldFault("cannot download", "https://host/a.tar.gz (404)", "the network")
+
+    monkeypatch.setattr(examples, "download_file", fail)
+    with pytest.raises(WorldFault, match=r"cannot download the examples: https://host/a.tar.gz \(404\)") as caught:
+        obtain(tmp_path, "https://host/a.tar.gz")
+    assert caught.value.remedy == "--examples PATH with a copy of the archive, or --examples none"
+    with pytest.raises(FileNotFoundError):
+        examples._taken(tmp_path / "none")
+
+
 @pytest.mark.parametrize("cut", [20, 60])
 def test_a_truncated_archive_is_refused(tmp_path: Path, cut: int) -> None:
     path = tar(tmp_path / "a", *(f"t-1/src/{number}" for number in range(50)))

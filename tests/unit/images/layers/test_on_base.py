@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.base import additions
 from images.base.base import Facts
 from images.layers import on_base
 from images.lock.lock import Lock
@@ -135,11 +137,19 @@ def test_of_a_base_that_was_made_here_nothing_is_hidden_and_it_lacks_nothing(tmp
     ],
 )
 def test_a_layer_for_what_is_hidden_and_one_for_what_is_lacking(
-    tmp_path: Path, files: Files, hidden: tuple[str, ...], names: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: Files, hidden: tuple[str, ...], names: list[str]
 ) -> None:
     extras = on_base.list_extras(base(SYSTEM, files), OTHER, hidden, context(Store(tmp_path), None, {}))
 
     assert [extra.name for extra in extras] == names
+    layer, written = mock.Mock(), list[object]()
+    monkeypatch.setattr(additions, "read_pieces", lambda *given: given[1:3])
+    monkeypatch.setattr(additions, "write_pieces", lambda *given: written.append(given[:2]))
+    for extra in extras:
+        extra.fill(layer)
+    assert layer.whiteout.call_args_list == [mock.call(path) for path in hidden]
+    lacking = (OTHER.debian.debs, additions.list_missing_pieces(base(SYSTEM, files).facts))
+    assert written == [(layer, lacking)] * ("additions" in names)
 
 
 def test_what_is_added_depends_on_glibc_and_on_debians_directory(tmp_path: Path) -> None:

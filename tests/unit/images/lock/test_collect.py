@@ -229,6 +229,7 @@ EXPIRED = UserFault("a server refuses the login", "http://old (403)", "another l
 @pytest.mark.parametrize(
     ("first", "answer", "tried", "said"),
     [
+        (None, "new", ["new"], None),
         (MOVED, "new", ["old", "new"], None),
         (EXPIRED, "new", ["old", "new"], None),
         (EXPIRED, "old", ["old", "old"], "403"),
@@ -238,19 +239,19 @@ EXPIRED = UserFault("a server refuses the login", "http://old (403)", "another l
     ],
 )
 def test_an_address_that_is_good_no_more_is_asked_for_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Fault, answer: str | Fault, tried: list[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Fault | None, answer: str | Fault, tried: list[str],
     said: str | None,
 ) -> None:  # fmt: skip
-    """A resolution is kept for months, and no file of it need be in the store."""
+    """A resolution is kept for months, and no file of it need be in the store; nor need it say where they are."""
     path = pack(tmp_path, {"thing/a.py": b"x"})
     digest, name = sha256(path), path.name
-    file = replace(locks.artifact("thing", "1.0", name, digest), url="old")
+    file = replace(locks.artifact("thing", "1.0", name, digest), url="old" if first else "")
     context = locks.context(Store(tmp_path / "store"), Sources(), {})
     were: list[str] = []
 
     def fetch(store: Store, url: str, *_: object) -> str:
         were.append(url)
-        if url == "old":
+        if first and url == "old":
             raise first
         store.keep(path, digest, name)
         return digest

@@ -324,6 +324,7 @@ def test_a_store_of_pages_answers_without_a_page_of_its_own(host: str) -> None:
 
 
 def test_a_page_on_disk_that_names_no_files_is_none_of_an_index(tmp_path: Path) -> None:
+    assert index_pages.read_page(str(tmp_path), "a", Sources()) is None
     (tmp_path / "a").mkdir()
     (tmp_path / "a/index.html").write_text("<p>a page of somebody's")
 

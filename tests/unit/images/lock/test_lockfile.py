@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import tracemalloc
 from dataclasses import replace
@@ -194,6 +195,7 @@ def at(url: str) -> list[dict[str, Any]]:
     ("path", "value", "fact", "said"),
     [
         ("tool", None, "not a lock of multinode", "tool"),
+        ("tool/other", functools.reduce(lambda inner, _: [inner], range(99), 1), "not a lock", "nested too deep"),
         (f"{OURS}/format", 99, "another format", "99"),
         (f"{OURS}/machine", "riscv64", "another kind of machine", "riscv64"),
         (f"{OURS}/twin", [], "damaged", "a twin"),
@@ -309,6 +311,7 @@ WITH_EXAMPLES = locks.lock(examples=Examples("examples.tar", "2" * 64))
             Request(user_packages=("peft==2",)),
             ["peft==2, but the lock has ", "peft==1", "protobuf<7"],
         ),
+        (locks.lock(), Request(platform=ARM64), ["--platform linux/arm64, but the lock is for x86_64"]),
         (WITH_EXAMPLES, Request(examples="none"), ["--examples none, but the lock has some"]),
         (
             locks.lock(),

@@ -264,6 +264,7 @@ def test_bindings_are_missed_where_no_index_may_be_asked() -> None:
 
 def test_intels_index_is_asked_for_nothing_else() -> None:
     assert uv.with_bindings(NEWEST, Sources(), NEWEST.requirements) == Sources()
+    assert uv.with_bindings(NEWEST, here := Sources(links=("/wheels",)), ["oneccl_bind_pt"]) == here
     assert uv.with_bindings(ONECCL, Sources(), ["numpy==1.26.4"]) == Sources()
     assert "index" not in uv.project(NEWEST, Sources(), NEWEST.requirements)
 
@@ -377,6 +378,24 @@ def test_what_was_chosen_counts_where_every_index_has_answered(
         assert named == without
     wider = [replace(sources, extra=(*sources.extra, TORCH_INDEX))] * (len(answers) == 2)
     assert asked == [sources, *wider][: len(asked)]
+
+
+@pytest.mark.parametrize(("answer", "versions"), [(has_thing(ONE), {"thing": "1.0"}), (NOTHING, None)])
+def test_why_nothing_fits_is_found_out_by_more_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: uv.UvAnswer, versions: dict[str, str] | None
+) -> None:
+    sources, context = Sources(index=ONE), locks.context(Store(tmp_path), None, {})
+    monkeypatch.setattr(uv, "ask", lambda *given: answer if given == (NEWEST, sources, context, ("a",)) else NOTHING)
+
+    def explain(said: str, *given: Any) -> Fault:
+        *known, ask = given
+        assert (said, *known) == (SAID, NEWEST, sources, context)
+        assert ask(("a",)) == (answer.said, versions)
+        return WorldFault("it", "ends", "here")
+
+    monkeypatch.setattr(uv, "explain", explain)
+    with pytest.raises(WorldFault, match="it: ends"):
+        uv.ask_sources(NEWEST, sources, context, ("thing",))
 
 
 def test_of_several_pages_that_do_not_answer_the_first_by_name_is_said(

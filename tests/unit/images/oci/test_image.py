@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from images.deliver import transfer
+from images.host.errors import Damaged
 from images.oci import image, indexes, manifest
 from images.oci.image import Image
 from images.oci.indexes import LAYOUT
@@ -97,11 +98,19 @@ def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
     whole = image_in(store)
     transfer.save_images(place, [whole], store, "zstd")
     blob = tmp_path / "layout/blobs/sha256" / whole.layers[0].written.digest
+    written = blob.stat().st_ino
+    transfer.save_images(place, [whole], store, "zstd")
+    assert blob.stat().st_ino == written
     blob.write_bytes(b"a l@yer")
 
     transfer.save_images(place, [whole], store, "zstd")
 
     assert blob.read_bytes() == b"a layer"
+    store.drop(store.place(blob.name))
+    transfer.save_images(place, [whole], store, "zstd")
+    blob.unlink()
+    with pytest.raises(Damaged):
+        transfer.save_images(place, [whole], store, "zstd")
 
 
 def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

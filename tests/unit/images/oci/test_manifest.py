@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -32,6 +33,23 @@ def test_an_index_leads_to_the_manifest() -> None:
 
     assert chosen.digest == image.digest
     assert [layer.digest for layer in chosen.layers] == image.layers
+
+
+@pytest.mark.parametrize(("depth", "is_found"), [(2, True), (3, False)])
+def test_an_index_of_indexes_has_an_end(depth: int, is_found: bool) -> None:
+    image = Image()
+    row, blobs = image.entry, {**image.blobs}
+    for _ in range(depth):
+        data = encode({"schemaVersion": 2, "manifests": [row]})
+        row = {"mediaType": INDEXES[0], "digest": digest(data), "size": len(data)}
+        blobs[digest(data)] = data
+
+    def read(wanted: str | None) -> bytes:
+        return blobs[wanted or row["digest"]]
+
+    for found in (lambda: find_manifest(read, "it", AMD64), lambda: find_manifests(read, "it", AMD64)[1][0][1]):
+        with nullcontext() if is_found else pytest.raises(WorldFault, match="again and again"):
+            assert found().digest == image.digest
 
 
 OCI = ("oci.image.index.v1+json", "oci.image.manifest.v1+json", "oci.image.config.v1+json", "oci.image.layer.v1.tar")

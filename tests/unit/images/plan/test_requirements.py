@@ -78,6 +78,7 @@ def test_a_file_is_read_as_pip_reads_it(write: Write, text: str, lines: list[str
         ("--prefer-binary --index-url=https://evil.example/simple", "names an index, which is not asked"),
         ("--extra-index-url https://download.pytorch.org/whl/cpu -i https://evil.example", "names an index"),
         ("--extra-index-url https://download.pytorch.org@evil.example/whl", "names an index, which is not asked"),
+        ("-i https://[::1", "names an index, which is not asked"),
         ("-r more.txt \\\n --no-index", "names an index, which is not asked"),
         ("--index https://evil.example/simple", "is not followed"),  # pip takes the beginning of an option
         ("trl -i https://evil.example/simple", "that is not a requirement"),
@@ -145,6 +146,17 @@ def test_brackets_without_end_are_no_requirement(write: Write) -> None:
         requirements.read_requirements([str(write({"mine.txt": line}) / "mine.txt")], [])
     with pytest.raises(ValueError, match="nested too deep"):
         requirements.parse_line(line)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"\xff", "is not UTF-8"), (b"#" * (1 << 20), None), (b"#" * (1 + (1 << 20)), "is longer than 1 MiB")],
+)
+def test_a_file_of_requirements_is_a_text_of_no_great_length(tmp_path: Path, data: bytes, said: str | None) -> None:
+    (path := tmp_path / "mine.txt").write_bytes(data)
+
+    with pytest.raises(UserFault, match=f"a file of requirements {said}: {path}") if said else nullcontext():
+        assert requirements.read_requirements([str(path)], []).lines == ()
 
 
 @pytest.mark.parametrize("name", ["../d/mine.txt", "./mine.txt", "link.txt", "../e/mine.txt"])

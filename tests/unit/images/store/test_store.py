@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import requests
 
-from images.host.errors import UserFault, WorldFault, system_fault
+from images.host.errors import Damaged, UserFault, WorldFault, system_fault
 from images.store import fingerprint
 from images.store.blobs import sha256
 from images.store.store import FileName, Sha256, Store, default_root
@@ -271,3 +273,16 @@ def test_a_link_in_the_store_is_no_blob(tmp_path: Path) -> None:
     place.symlink_to(tmp_path / "secret")
 
     assert store.blob(GOOD) is None
+    with pytest.raises(Damaged):
+        store.whole(GOOD)
+
+
+def test_a_store_has_room_for_temporary_files_where_nothing_else_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "gettempdir", mock.Mock(side_effect=FileNotFoundError))
+
+    Store(tmp_path)
+
+    assert tempfile.tempdir == str(tmp_path / "aside")

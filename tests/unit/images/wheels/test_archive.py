@@ -90,6 +90,7 @@ def row(data: bytes | bytearray, name: bytes) -> int:
         (24, len(TEXT) - 1),  # its size
         (24, len(TEXT) + 1),
         (20, 10),  # its size as it is packed
+        (20, 1 << 20),
         (42, 1),  # where it is
     ],
 )
