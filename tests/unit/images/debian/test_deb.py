@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import tarfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,6 +90,14 @@ def test_a_package_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.Monke
     monkeypatch.setattr(limits, "DEB", Bound(100, 1 << 20))
     with pytest.raises(WorldFault, match="unpacks to more than"):
         deb.parse_package(with_data(bytes(2 << 20)), "bomb.deb")
+
+
+@pytest.mark.parametrize(
+    ("most", "cut", "said"), [(3, None, None), (2, None, "more than 2 bytes"), (9, -1, "cut short")]
+)
+def test_what_is_packed_has_an_end(most: int, cut: int | None, said: str | None) -> None:
+    with pytest.raises(ValueError, match=said) if said else nullcontext():
+        assert deb.unpacked(lzma.compress(b"abc")[:cut], most) == b"abc"
 
 
 def test_files_stay_packed_where_only_the_control_file_is_asked_for(

@@ -166,16 +166,15 @@ def test_an_engine_that_has_to_be_there_is_missed(
 def answering(monkeypatch: pytest.MonkeyPatch, rows: Sequence[object]) -> None:
     """Have these engines: one that answers, None, or the fault of one that cannot be used."""
 
-    def connect(row: object) -> Any:
+    def connect(row: object, seconds: int) -> Any:
+        assert seconds == 10, "a build waits no longer for who does not answer"
         if isinstance(row, Fault):
             raise row
         return row() if row is Answering else None
 
-    monkeypatch.setattr(
-        engine,
-        "ENGINES",
-        [EngineRow(n, lambda *_, row=row: connect(row)) for n, row in zip(("Docker", "podman"), rows, strict=True)],
-    )
+    named = zip(("Docker", "podman"), rows, strict=True)
+    engines = [EngineRow(name, lambda _, seconds, row=row: connect(row, seconds)) for name, row in named]
+    monkeypatch.setattr(engine, "ENGINES", engines)
 
 
 def test_without_any_engine_nothing_is_found() -> None:
