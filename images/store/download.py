@@ -203,13 +203,18 @@ def _copy(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advan
         if place := local_path(url):
             return _copy_local(place, file, most, advance)
         return _download_to(url, file, most, sources, advance)
-    except FAILED as error:
-        status = error.response.status_code if isinstance(error, requests.HTTPError) else 0
-        if isinstance(error, requests.HTTPError) and status in (UNAUTHORIZED, FORBIDDEN):
+    except requests.HTTPError as error:
+        status = error.response.status_code
+        if status in (UNAUTHORIZED, FORBIDDEN):
             raise login_fault(error.response.url, status) from error
-        remedy = "check the network and proxy settings (HTTPS_PROXY), or --wheelhouse DIR with the wheel in it"
-        kind = MOVED if status in NOT_THERE else ""
-        raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy, kind) from error
+        raise _failed(url, error, MOVED if status in NOT_THERE else "") from error
+    except FAILED as error:
+        raise _failed(url, error) from error
+
+
+def _failed(url: str, error: Exception, kind: str = "") -> WorldFault:
+    remedy = "check the network and proxy settings (HTTPS_PROXY), or --wheelhouse DIR with the wheel in it"
+    return WorldFault("cannot download", f"{url} ({reason(error)})", remedy, kind)
 
 
 def _download_to(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advance) -> str:
