@@ -236,6 +236,9 @@ WITHOUT = "build one: pip wheel --no-deps --wheel-dir wheels {}, then --wheelhou
         # What lacks a wheel is named, and not old releases that lack one, too.
         (("flair",), {"flair": OLD, "flair newest": LANGDETECT}, "has no wheel", f"flair: {LANGDETECT}",
          WITHOUT.format("langdetect==1.0.9")),
+        (("flair", "six"), {"flair six": f"{OLD} and this-image depends on flair and six",
+                            "flair newest": LANGDETECT},
+         "has no wheel", f"flair: {LANGDETECT}", WITHOUT.format("langdetect==1.0.9")),
         (("a==1",), {"a==1": "Because a==1 has no usable wheels and this depends on a==1"}, "has no wheel",
          "a==1: Because a==1 has no usable wheels and this depends on a==1", WITHOUT.format("a==1")),
         (("a",), {"a": "Because b>=4.9,<=4.9.3 has no usable wheels and a depends on b"}, "has no wheel",
