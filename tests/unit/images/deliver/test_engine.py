@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,15 +167,14 @@ def test_an_engine_that_has_to_be_there_is_missed(
 def answering(monkeypatch: pytest.MonkeyPatch, rows: Sequence[object]) -> None:
     """Have these engines: one that answers, None, or the fault of one that cannot be used."""
 
-    def connect(row: object, seconds: int) -> Any:
+    def connect(row: object, _: object, seconds: int) -> Any:
         assert seconds == 10, "a build waits no longer for who does not answer"
         if isinstance(row, Fault):
             raise row
         return row() if row is Answering else None
 
     named = zip(("Docker", "podman"), rows, strict=True)
-    engines = [EngineRow(name, lambda _, seconds, row=row: connect(row, seconds)) for name, row in named]
-    monkeypatch.setattr(engine, "ENGINES", engines)
+    monkeypatch.setattr(engine, "ENGINES", [EngineRow(name, partial(connect, row)) for name, row in named])
 
 
 def test_without_any_engine_nothing_is_found() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import tracemalloc
 from dataclasses import replace
@@ -184,6 +183,9 @@ def changed(lock: Lock, path: str, value: object) -> str:
 
 
 OURS = "tool/multinode"
+DEEP: list[object] = []
+for _ in range(99):
+    DEEP = [DEEP]
 WHEEL = {"name": "torch-2.13.0+cpu-py3-none-any.whl", "path": "x", "hashes": {"sha256": "0" * 64}}
 
 
@@ -196,7 +198,7 @@ def at(url: str) -> list[dict[str, Any]]:
     ("path", "value", "fact", "said"),
     [
         ("tool", None, "not a lock of multinode", "tool"),
-        ("tool/other", functools.reduce(lambda inner, _: [inner], range(99), 1), "not a lock", "nested too deep"),
+        ("tool/other", DEEP, "not a lock", "nested too deep"),
         (f"{OURS}/format", 99, "another format", "99"),
         (f"{OURS}/machine", "riscv64", "another kind of machine", "riscv64"),
         (f"{OURS}/tools", {}, "does not fit", "zstandard"),

@@ -23,6 +23,7 @@ from images.host.background import Progress, background
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.lock import index_pages, resolve, uv
 from images.lock.index_pages import list_addresses
+from images.lock.lock import UserPackages
 from images.lock.uv import Chosen, UvAnswer
 from images.pip_config import Sources
 from images.plan import catalog, planner
@@ -294,7 +295,7 @@ def test_a_file_has_a_hash_of_the_line_that_counts(
     planned = replace(QUESTION, user_packages=lines)
 
     if stated == "0":
-        users = resolve.UserPackages(lines, ())
+        users = UserPackages(lines, ())
         assert resolve.resolve_with_users(planned, locks.context(Store(tmp_path), None, {})) == (resolved, users)
         built = ("torch==2.13.0+cpu", *planned.requirements[1:])
         assert asked == [replace(planned, user_packages=()), replace(planned, requirements=built)]

@@ -203,7 +203,7 @@ def test_every_answer_is_of_a_prompt_connection(scheme: str) -> None:
 def test_certificates_of_a_trusted_host_are_not_looked_at() -> None:
     connection = SimpleNamespace()
     for adapter, needed in ((download._Adapter(), "CERT_REQUIRED"), (download._Unverified(), "CERT_NONE")):
-        adapter.cert_verify(connection, "https://host/a", True, None)
+        adapter.cert_verify(connection, "https://host/a", True, None)  # type: ignore[no-untyped-call]
         assert connection.cert_reqs == needed
 
 
