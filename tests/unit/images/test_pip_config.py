@@ -181,7 +181,11 @@ def test_a_file_has_the_login_of_the_index_on_its_server(url: str, login: tuple[
     ],
 )
 def test_plain_http_is_for_this_machine_and_trusted_hosts(url: str, is_secure: bool) -> None:
-    assert Sources(trusted=("known.example", "port.example:8080")).is_secure(url) is is_secure
+    trusted = ("known.example", "port.example:8080")
+    assert Sources(trusted=trusted).is_secure(url) is is_secure
+    with nullcontext() if is_secure else pytest.raises(UserFault) as caught:
+        Sources(index=url, extra=("http://x",), links=(url,), trusted=(*trusted, "x")).refuse_insecure()
+    assert caught is None or caught.value.value == f"{url}, {url}"
 
 
 @pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_PROXY"])

@@ -13,10 +13,13 @@ from images.base.base import BaseImage
 from images.check import provenance
 from images.check.provenance import CYCLONEDX, IN_TOTO, PREDICATE_KEY, read_claim, read_signed_claim
 from images.content import Content
+from images.context import Access
 from images.debian.deb import Deb
+from images.deliver import registry
 from images.lock import lockfile
 from images.lock.lock import Examples, Lock
 from images.oci.manifest import CONFIGS, Descriptor, Manifest, digest_of
+from images.oci.reference import Remote
 from images.plan.user_files import UserFile
 from tests.support.locks import artifact, lock
 
@@ -143,6 +146,25 @@ def test_a_document_claims_to_be_ours_by_any_of_its_names(
     entry = {"mediaType": "application/vnd.oci.image.manifest.v1+json", "artifactType": media_type}
 
     assert read_claim({**entry, "annotations": annotations}) == claim
+
+
+def test_what_nobody_here_can_vouch_for_is_listed_by_what_it_says_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = provenance.write_documents(lock(), "{}", b"{}")
+    scan = {
+        "digest": DIGEST,
+        "mediaType": "a/b",
+        "artifactType": IN_TOTO,
+        "annotations": {PREDICATE_KEY: VULNERABILITIES},
+    }
+    plain = {"digest": BASE.digest, "mediaType": "a/b"}
+    listed = {digest_of(b"{}"): [{"digest": known[0].digest, "mediaType": "x"}, scan], DIGEST: [scan, plain]}
+    monkeypatch.setattr(registry, "list_attached", lambda subject, *_: listed[subject])
+    monkeypatch.setattr(registry, "is_attached", lambda document, *_: document is known[0])
+
+    attached = provenance.compare_attached(known, [DIGEST], Remote("host", "a", "1"), Access(environ={}))
+
+    assert attached.documents == {"sbom": known[0].digest, "provenance": None}
+    assert attached.others == [f"{DIGEST} ({IN_TOTO} {VULNERABILITIES})", f"{BASE.digest} (a/b)"]
 
 
 SBOM = b'{"bomFormat": "CycloneDX", "components": []}'

@@ -220,6 +220,19 @@ def test_the_images_of_an_index_have_the_same_releases(asked: Request, remedy: s
     assert caught.value.remedy == remedy
 
 
+def test_all_releases_that_differ_are_named_with_the_oldest_of_them() -> None:
+    asked = (Request(torch="2.4.0", transformers="4.46.0"), Request(torch="2.10.0", transformers="5.0.0"))
+    plans = [planner.make_plan(replace(one, platform=on), TABLE) for one, on in zip(asked, PLATFORMS, strict=True)]
+
+    with pytest.raises(UserFault) as caught:
+        planner.require_same_releases(plans)
+    assert caught.value.value == (
+        "linux/amd64 torch 2.4.0 transformers 4.46.0 python 3.10, linux/arm64 torch 2.10.0 transformers 5.0.0 "
+        "python 3.11"
+    )
+    assert caught.value.remedy == "--torch 2.4.0 --transformers 4.46.0 --base debian"
+
+
 @pytest.mark.parametrize(
     ("day", "asked", "said"),
     [

@@ -286,7 +286,8 @@ def test_a_project_gives_its_dependencies_and_groups(write: Write, groups: str, 
 @pytest.mark.parametrize(
     ("text", "groups", "fact"),
     [
-        (PROJECT, "[none]", "no such optional group"),
+        (PROJECT, "[none]", r"no such optional group: .*: none \(it has: train, extra-one, itself, round\)"),
+        ("[project]\nname = 'a'\ndependencies = ['peft']\n", "[a]", r"group: .*: a \(it has: none\)"),
         ("[tool.poetry.dependencies]\npeft = '*'\n", "", "states no dependencies"),
         ("[project]\ndependencies = 'peft'\n", "", "states no dependencies"),
         ("[project]\ndependencies = ['peft', 1]\n", "", "states no dependencies"),
