@@ -17,6 +17,7 @@ def test_a_message_has_two_lines_whatever_the_value(fact: str, value: str, remed
     first, second = str(UserFault(fact, value, remedy)).split("\n")
 
     assert first.startswith("error: ") and second.startswith("  try: ")
+    assert len(UserFault(fact, f"{value}{'x' * 9999}", remedy).value) == 3999
 
 
 @pytest.mark.parametrize("value", ["M\udcc3\udcbcller", "M\udcfcller", "\u661f\udcff"])

@@ -310,6 +310,19 @@ def test_a_file_is_known_by_its_sha256_or_without_one_by_its_name(files: list[Pa
     assert Page("https://h/x/", tuple(files)).address(locks.artifact("a", "1", "a.whl", "0" * 64)) == address
 
 
+ENDS = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".tar.xz", ".tgz", ".egg", ".exe")
+
+
+def test_files_of_a_project_are_known_by_the_ends_of_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"Six-1.0{end}" for end in ENDS]
+    others = ["six-1.0.html", "six-1.0.tar", "six", "sixty-1.0.zip", "a-six-1.0.zip"]
+    answer(monkeypatch, "".join(f"<a href=../x/{name}>" for name in (*names, *others)), "text/html")
+
+    page = index_pages.read_page("https://host.example/simple", "six", Sources())
+
+    assert page and [file.name for file in page.files] == names
+
+
 def test_a_page_that_comes_in_gzip_is_read() -> None:
     page, head = gzip.compress(b"<a href=a-1.tar.gz>"), {"Content-Type": "text/html", "Content-Encoding": "gzip"}
     with answered(lambda _: Reply(200, page, head)):
