@@ -5,6 +5,7 @@ What its packages have is in a record, which `python -m scripts.maintainer_scrip
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -58,6 +59,10 @@ def test_a_script_is_known_by_its_name_and_what_it_does(monkeypatch: pytest.Monk
     suites.require_known([one])
     with pytest.raises(WorldFault, match=r"other\.postinst of 1"):
         suites.require_known([one, other])
+    text = "#!/bin/sh\n\n# a comment\n  echo 2 of amd64\nls usr/lib/aarch64-linux-gnu a:arm64"
+    known = deb.parse_package(package("one", scripts={"postinst": text}, version="2"), "one")
+    kept = b"echo VERSION of amd64\nls usr/lib/MACHINE aMACHINE"
+    assert suites.script_key(known, "postinst") == hashlib.sha256(kept).hexdigest()
     for text, is_same in (("#!/bin/sh\n\n# a comment\n  echo one  \n", True), ("echo one\necho two\n", False)):
         changed = deb.parse_package(package("one", scripts={"postinst": text}, version="2"), "one")
         assert (suites.script_key(changed, "postinst") == key) is is_same
