@@ -311,8 +311,8 @@ WITH_EXAMPLES = locks.lock(examples=Examples("examples.tar", "2" * 64))
         (locks.lock(env=("A=1",)), Request(content={"env": ("A=2",)}), "--env A=2, but the lock has A=1"),
         (
             locks.lock(),
-            Request(user_packages=("peft==2",)),
-            "--requirements or --package: peft==2, but the lock has none",
+            Request(user_packages=("peft==2", "trl==1")),
+            "--requirements or --package: peft==2; trl==1, but the lock has none",
         ),
         (
             locks.lock(WITH_PEFT, user_packages=PEFT),

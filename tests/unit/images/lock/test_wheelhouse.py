@@ -102,11 +102,12 @@ TORCH = "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64"
 def test_a_wheel_that_would_be_passed_over_for_its_name_is_refused(tmp_path: Path, name: str, remedy: str) -> None:
     wheel(tmp_path, "six-1.17.0-py3-none-any")
     path = wheel(tmp_path, name)
+    wheel(tmp_path, "z")
 
     with pytest.raises(UserFault, match="not the name of a wheel") as caught:
         wheelhouse.require_directory(str(tmp_path))
 
-    assert caught.value.value == f"{path.name} (in {tmp_path})"
+    assert caught.value.value == f"{path.name}, z.whl (in {tmp_path})"
     expected = remedy.format(path, tmp_path)
     assert caught.value.remedy.replace("'", "") == expected.replace("'", "")
 
