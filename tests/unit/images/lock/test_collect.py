@@ -205,21 +205,37 @@ def test_a_wheelhouse_that_is_not_there_is_said_offline_too(tmp_path: Path) -> N
 
 PACKAGES = "--wheelhouse DIR with those very files in it"
 BUNDLE = "; or --offline BUNDLE with the bundle made from the lock"
+ARCHIVE = "the archive of the transformers release on GitHub"
 SCRIPTS = "--examples PATH with a copy of that archive"
 BELOW = "--base oci:DIRECTORY or archive:FILE with that base"
 
 
 @pytest.mark.parametrize(
-    ("names", "remedy"),
+    ("files", "remedy"),
     [
-        (["six-1.17.0-py3-none-any.whl", "seqeval-1.2.2.tar.gz", "tini_0.19_amd64.deb"], PACKAGES),
-        (["examples.tar"], SCRIPTS),
-        ([f"sha256:{'0' * 64}"], BELOW),
-        ([f"sha256:{'0' * 64}", "examples.tar", "tini_0.19_amd64.deb"], f"{BELOW} and {SCRIPTS} and {PACKAGES}"),
+        ({"six-1.17.0-py3-none-any.whl": "PyPI", "torch-2.13.0%2Bcpu-py3-none-any.whl": TORCH_INDEX,
+          "oneccl_bind_pt-2.4.0-py3-none-any.whl": "Intel's wheel index", "seqeval-1.2.2.tar.gz": "PyPI",
+          "tini_0.19_amd64.deb": "Debian's mirror, or its snapshots"}, PACKAGES),
+        ({"examples.tar": ARCHIVE}, SCRIPTS),
+        ({f"sha256:{'0' * 64}": "the registry of the base"}, BELOW),
+        ({"/workspace/a.deb": "a file of your own"}, "--script FILE or --workdir DIR with it"),
+        ({f"sha256:{'0' * 64}": "the registry of the base", "examples.tar": ARCHIVE,
+          "tini_0.19_amd64.deb": "Debian's mirror, or its snapshots"}, f"{BELOW} and {SCRIPTS} and {PACKAGES}"),
     ],
-)
-def test_a_file_of_a_lock_is_given_by_the_option_for_its_kind(names: list[str], remedy: str) -> None:
-    assert collect.files_missing(names).remedy == remedy + BUNDLE
+)  # fmt: skip
+def test_a_file_of_a_lock_is_given_by_the_option_for_its_kind(files: dict[str, str], remedy: str) -> None:
+    value = ", ".join(f"{name} ({place})" for name, place in files.items())
+    unasked = WorldFault("no answer", "of https://a", "")
+
+    for more, fault in (
+        ("", collect.files_missing([*files])),
+        (
+            "; the lock was made with https://a, https://b",
+            collect.files_missing([*files], None, ["https://a", "https://b"]),
+        ),
+        ("; no answer: of https://a", collect.files_missing([*files], unasked)),
+    ):
+        assert (fault.value, fault.remedy) == (value + more, remedy + BUNDLE)
 
 
 MOVED = WorldFault("cannot download", "http://old (404)", "check the network", download.MOVED)

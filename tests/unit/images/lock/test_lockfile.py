@@ -218,7 +218,7 @@ def at(url: str) -> list[dict[str, Any]]:
         (f"{OURS}/env", ["A=1\n"], "damaged", "env"),
         (f"{OURS}/env", ["PATH=/tmp"], "damaged", "sets that variable itself"),
         (f"{OURS}/env", ["B=1", "A=1"], "damaged", "env: ['B=1', 'A=1'] is nothing that build.py writes"),
-        (f"{OURS}/no-import", ["peft"], "damaged", "no-import: peft, which is not in it"),
+        (f"{OURS}/no-import", ["peft", "six"], "damaged", "no-import: peft, six, which is not in it"),
         (f"{OURS}/no-import", [1], "damaged", "no_import"),
         (f"{OURS}/no-import", ["Torch"], "damaged", "no-import: ['Torch'] is nothing"),
         (f"{OURS}/strip", True, "keys that this release of multinode does not know", "strip"),

@@ -496,7 +496,7 @@ INDEX = "https://a"
         ((), (), ()),
         (("https://a",), (), ()),
         (("https://a",), ("https://a",), ()),
-        (("https://a",), ("https://a",), ("a",)),
+        (("https://a", "https://b"), ("https://a", "https://b"), ("a",)),
     ],
 )
 def test_an_index_that_answers_for_nothing_ends_a_build_and_one_that_has_nothing_is_said(
@@ -512,7 +512,7 @@ def test_an_index_that_answers_for_nothing_ends_a_build_and_one_that_has_nothing
     with pytest.raises(UserFault, match="not for itself") if silent else nullcontext() as caught:
         resolve.resolve_with_users(replace(QUESTION, user_packages=lines), context)
 
-    assert (caught is None) or caught.value.value == "https://a (404, or another refusal)"
+    assert (caught is None) or caught.value.value == f"{', '.join(silent)} (404, or another refusal)"
     assert len(notes) == (bool(empty) and not silent)
 
 

@@ -102,7 +102,7 @@ def test_reasons_of_any_length_are_read_in_time(piece: str) -> None:
 
 
 PLAN = planner.make_plan(Request(), catalog.load())
-SOURCES = Sources(index="https://me:secret@mirror/simple")
+SOURCES = Sources(index="https://me:secret@mirror/simple", extra=("https://other/simple",))
 
 
 def nobody(_: object) -> tuple[str, None]:
@@ -203,7 +203,7 @@ def test_an_index_without_days_is_told_from_one_with_newer_releases_only(context
     newer = fault(undated + FILTERED.format("six"), context)
 
     assert "does not say when" in failure.fact
-    assert failure.value == "a, intel-cmplr-lib-ur, tcmlib, umf (asked: https://mirror/simple)"
+    assert failure.value == "a, intel-cmplr-lib-ur, tcmlib, umf (asked: https://mirror/simple, https://other/simple)"
     assert "--lock" in failure.remedy and "--wheelhouse" in failure.remedy
     assert newer.fact == "no set of packages fits"
 

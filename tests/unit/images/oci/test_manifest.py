@@ -142,6 +142,13 @@ def test_an_index_that_says_more_is_not_every_image(key: str) -> None:
         find_manifests(served(ROWS, **{key: {}}), "it", None)
 
 
+def test_all_else_that_is_in_an_index_is_named() -> None:
+    odd = [entry("riscv64", digest="b"), entry("unknown", system="unknown")]
+    with pytest.raises(UserFault) as caught:
+        find_manifests(served([*ROWS, *odd], annotations={}), "it", None)
+    assert caught.value.value == f"it (annotations, sha256:{'a' * 64}, sha256:{'b' * 64})"
+
+
 def test_an_empty_index_is_no_image() -> None:
     with pytest.raises(UserFault, match=r"\(nothing\)"):
         find_manifests(served([]), "it", None)

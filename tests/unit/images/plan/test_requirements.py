@@ -129,6 +129,9 @@ def test_a_file_that_asks_for_every_hash_is_followed(write: Write, text: str, pa
         requirements.read_requirements([str(place / "mine.txt")], packages)
 
     assert caught.value.value.startswith(value) and "--require-hashes" in caught.value.value
+    with pytest.raises(UserFault) as caught:
+        requirements.read_requirements([str(place / "mine.txt")], [*packages, "six==1"])
+    assert caught.value.value.startswith(value.replace(" (", ", six==1 ("))
 
 
 def test_a_line_is_called_by_the_number_that_an_editor_shows(write: Write) -> None:
@@ -292,7 +295,7 @@ def test_a_project_gives_its_dependencies_and_groups(write: Write, groups: str, 
         ("[project]\ndependencies = 'peft'\n", "", "states no dependencies"),
         ("[project]\ndependencies = ['peft', 1]\n", "", "states no dependencies"),
         ("[project]\nname = 'a'\ndynamic = ['dependencies']\n", "", "known only to the program"),
-        (PROJECT.replace("other =", "peft ="), "", "places of its own"),
+        (PROJECT.replace("other =", "peft = {}\nTRL ="), "", r"places of its own.*: peft, trl \(tool"),
         ("[project\n", "", "states no dependencies"),
     ],
 )
