@@ -124,13 +124,12 @@ def find_pair(
 
     The torch is that of the request, or else the newest; the transformers is the newest for it.
     """
-    as_requested = replace(request, torch=None, transformers=None)
     usual = sorted(catalog.transformers.values(), key=lambda row: (row.yanked is None, row.version), reverse=True)
     first = Version(request.torch) if request.torch else catalog.default_torch
     for version in sorted(catalog.torch, key=lambda one: (one == first, one), reverse=True):
         torch = catalog.torch[version]
         rows = [row for row in usual if fits(version, row.version) and not [*_too_early(request.as_of, torch, row)]]
-        eras = partners(torch, as_requested, catalog) if rows else ()
+        eras = partners(torch, request, catalog) if rows else ()
         if fitting := next((row for row in rows if row.era in eras), None):
             return torch, fitting
     return None
