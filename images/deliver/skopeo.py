@@ -165,7 +165,8 @@ class Server:
         command, *rest = arguments
         environ = self._environ
         line = ["skopeo", "--insecure-policy", command, *self._login, *rest]
-        for pause in (*PAUSES, None):
+        pauses = iter(PAUSES)
+        while True:
             answer = self._aside / "answer"
             with answer.open("wb") as file:
                 idle, late = self._refuse_silence(shown), self._refuse_slowness(shown, size, tick)
@@ -175,10 +176,10 @@ class Server:
             fault = explain_refusal(done.err, shown, self._remote.host)
             if self._trouble and fault.kind == "denied":
                 raise self._trouble  # the login that could not be read may be the one that is missing
+            pause = next(pauses, None)
             if pause is None or fault.kind != OTHERWISE.kind:
                 raise fault
             self._access.wait(pause)
-        raise AssertionError("the last attempt returns or raises")
 
     def _refuse_silence(self, shown: str) -> Callable[[float], None]:
         """Return what raises a fault once a registry has been silent for too long."""

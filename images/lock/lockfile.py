@@ -134,11 +134,10 @@ def parse_lock(content: str, where: str) -> Lock:
 
 
 def _make_lock(packages: Sequence[Package], table: Mapping[str, Any], where: str) -> Lock:
-    rest = _snake({name: value for name, value in table.items() if name not in ("format", "machine", "tools")})
-    rest |= {"platform": _require_platform_of_lock(table, where)}
+    platform = _require_platform_of_lock(table, where)
     try:
-        rest |= {"artifacts": [_read_artifact(package) for package in packages]}
-        lock = _lock_types().validate_python(rest)
+        artifacts = [_read_artifact(package) for package in packages]
+        lock = _lock_types().validate_python({**_snake(table), "platform": platform, "artifacts": artifacts})
         require_written(lock, table)
         _require_sense(lock)
         _require_user_packages(lock)
