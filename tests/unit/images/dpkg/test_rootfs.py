@@ -235,7 +235,7 @@ def test_a_line_of_such_a_list_that_is_not_known_is_said(line: str) -> None:
         (effects.copy, ("usr/a", "etc/a"), {"etc/a": "text"}),
         (effects.file, ("etc/a", "b"), {"etc/a": "b"}),
         (effects.file, ("usr/a", "b"), {"usr/a": "text"}),  # what is there stays
-        (effects.heredoc, ("etc/hosts.allow",), {"etc/hosts.allow": "# /etc/hosts.allow\nnone\n"}),
+        (effects.heredoc, ("etc/hosts.allow",), {"etc/hosts.allow": "# /etc/hosts.allow\n\tnone\n"}),
         (effects.heredoc, ("etc/hosts.deny",), {"etc/hosts.deny": "all\n"}),
         (effects.divert, ("/bin/sh", "/x"), {"var/lib/dpkg/diversions": "/bin/sh\n/x\ntool\n"}),
         (
@@ -257,7 +257,7 @@ def test_a_line_of_such_a_list_that_is_not_known_is_said(line: str) -> None:
 def test_the_table_does_what_scripts_do(
     effect: effects.Effect, given: tuple[object, ...], expected: Mapping[str, str]
 ) -> None:
-    script = "cat > /etc/hosts.allow <<EOF\n# /etc/hosts.allow\nnone\nEOF\n"
+    script = "cat > /etc/hosts.allow <<EOF\n# /etc/hosts.allow\n\tnone\nEOF\n"
     script += '\tcat > "$DPKG_ROOT/etc/hosts.deny" <<-EOF\n\tall\n\tEOF\n'
     tree, unpacked = unpack("tool", {"./usr/a": b"text"}, script)
 
