@@ -29,6 +29,7 @@ train.py    | parser.add_argument("--api-token", default="%K")           | yes
 train.py    | settings.password = "mine"                                 | yes
 train.py    | connect({"db_password": "mine"})                           | yes
 train.py    | def upload(path, *, secret="%K"): pass                     | yes
+train.py    | def upload(path, secret="%K", /, part=1): pass             | yes
 train.py    | api_key: str = "%K"                                        | yes
 train.py    | store = "https://me:mine@host/data"                        | yes
 train.py    | post("https://hooks.slack.com/services/T0/B0/mine")        | yes

@@ -158,6 +158,8 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
         {"a": [{"name": "v", "mountPath": "/a", "b": 1}]},
     ),
     ({"a": [{"name": "v"}]}, {"a": 5}, {"a": 5}),
+    ({"a": [{"b": 1}]}, {"a": [{"name": "v"}]}, {"a": [{"name": "v"}]}),
+    ({"a": [{"name": "v"}]}, {"a": [{"name": "v"}, {"b": 1}]}, {"a": [{"name": "v"}, {"b": 1}]}),
 ]
 
 
@@ -186,7 +188,7 @@ ALIASES = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" f
     "text",
     [
         "- a list\n", "not: [closed\n", "", b"\xff\xfe", ALIASES, "a: &a {b: *a}", "a: &b 1",
-        "a: " + "[" * 3000 + "]" * 3000, "a:" + " - " * 60 + "1", "#" * (options.LONGEST + 1),
+        "a: " + "[" * 3000 + "]" * 3000, "a:" + " - " * 60 + "1", "a: 1\n#" + "#" * options.LONGEST,
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_patch_is_refused(tmp_path: Path, text: str | bytes) -> None:
