@@ -26,7 +26,7 @@ train.py    | wandb.login(key="%K")                                      | yes
 train.py    | os.environ["WANDB_API_KEY"] = "%K"                         | yes
 train.py    | os.environ.setdefault("API_KEY", "%K")                     | yes
 train.py    | parser.add_argument("--api-token", default="%K")           | yes
-train.py    | settings.password = "mine"                                 | yes
+train.py    | settings.PASSWORD = "mine"                                 | yes
 train.py    | connect({"db_password": "mine"})                           | yes
 train.py    | def upload(path, *, secret="%K"): pass                     | yes
 train.py    | def upload(path, secret="%K", /, part=1): pass             | yes
@@ -35,6 +35,8 @@ train.py    | store = "https://me:mine@host/data"                        | yes
 train.py    | post("https://hooks.slack.com/services/T0/B0/mine")        | yes
 train.py    | token = os.environ["HF_TOKEN"]                             | no
 train.py    | url = f"https://{user}:{password}@host"                    | no
+train.py    | parser.add_argument("--api-token", dest="%K")              | no
+train.py    | settings.get("field", "password_again")                    | no
 train.py    | tokenizer.pad_token = "<pad>"                              | no
 train.py    | sort_key, bad = "length", "\\d"                            | no
 train.py    | help = "as HTTP bearer authorization for remote files"     | no

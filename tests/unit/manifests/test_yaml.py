@@ -174,7 +174,8 @@ def test_a_patch_completes_and_replaces(ours: dict[str, Any], patch: dict[str, A
 
 def test_a_patch_reaches_what_no_option_says(tmp_path: Path) -> None:
     file = tmp_path / "patch.yaml"
-    file.write_text("spec: {suspend: true, trainer: {numNodes: 9}}\n")
+    wide = f"[{', '.join(['[]'] * 60)}]"
+    file.write_text(f"spec: {{suspend: true, trainer: {{numNodes: 9}}, more: {wide}}}\n")
 
     spec = write("trainjob", "--patch", str(file), "smoke").manifest["spec"]
 

@@ -90,6 +90,13 @@ def test_one_of_two_packages_has_a_path(name: str, files: Files, said: str, tmp_
         tree_of(package("one", layer({"./usr/bin/a": b"one"})), package(name, layer(files)), place=tmp_path)
 
 
+def test_a_file_in_the_words_of_an_old_tar_is_one() -> None:
+    tree = PackageTree()
+    tree.unpack(deb.parse_package(package("tool", entry(b"./usr/a", b"text", b"\0") + END), ""))
+
+    assert tree.below("usr") == ["usr/a"] and tree.text("usr/a") == "text"
+
+
 def test_of_two_entries_of_one_package_the_last_is_there(tmp_path: Path) -> None:
     tree = tree_of(package("one", entry(b"./usr/a", b"1") + entry(b"./usr/a", b"2") + END), place=tmp_path)
 
