@@ -317,8 +317,14 @@ def test_a_bundle_is_said_with_the_number_of_its_files(
         (["--offline"], "nothing can be resolved offline"),
         (["--lock", "none"], "there is no such lock"),
         (["--offline", "bundle", "--lock", "lock"], "a bundle brings its own lock"),
-        (["--lock", "lock", "--platform", "linux/amd64,linux/arm64", "--output", "a/"], "a lock is for one platform"),
-        (["--offline", "b", "--platform", "linux/amd64,linux/arm64", "--output", "a/"], "a lock is for one platform"),
+        (
+            ["--lock", "lock", "--platform", "linux/amd64,linux/arm64", "--output", "a/"],
+            "a lock is for one platform: --lock lock\n  try: --lock lock with one --platform",
+        ),
+        (
+            ["--offline", "b", "--platform", "linux/amd64,linux/arm64", "--output", "a/"],
+            "a lock is for one platform: --offline\n  try: --offline with one --platform",
+        ),
         (["--platform", "linux/amd64,linux/arm64", "--output", "a.tar"], "an archive is for one platform"),
     ],
 )

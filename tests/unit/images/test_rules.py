@@ -178,19 +178,19 @@ def test_a_login_goes_to_no_plain_token_server(
 def test_only_what_may_help_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, attempts: int
 ) -> None:
-    tried = list[object]()
+    tried, needed = list[object](), list[object]()
 
     def run(line: Sequence[str], *_: object, **__: object) -> process.Result:
         tried.append(line)
         return process.Result(1, "", said)
 
     monkeypatch.setattr(process, "run", run)
-    monkeypatch.setattr(skopeo, "require_skopeo", lambda *_: None)
+    monkeypatch.setattr(skopeo, "require_skopeo", lambda _, what: needed.append(what))
     access = Access(environ={"DOCKER_CONFIG": str(tmp_path)}, wait=lambda _: None)
     with pytest.raises(Fault):
         skopeo.Server(Remote("host", "a", "1"), access, tmp_path).inspect("1")
 
-    assert len(tried) == attempts
+    assert len(tried) == attempts and needed == ["host/a"]
 
 
 STORES = ("download.pytorch.org", "pytorch-extension.intel.com")
