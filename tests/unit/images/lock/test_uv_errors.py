@@ -101,7 +101,7 @@ def test_reasons_of_any_length_are_read_in_time(piece: str) -> None:
     assert_linear(parse_reasons, repeat(piece))
 
 
-PLAN = planner.make_plan(Request(), catalog.load())
+PLAN = planner.make_plan(Request(torch="2.10.0", transformers="5.0.0"), catalog.load())
 SOURCES = Sources(index="https://me:secret@mirror/simple", extra=("https://other/simple",))
 
 
@@ -226,9 +226,9 @@ WITHOUT = "build one: pip wheel --no-deps --wheel-dir wheels {}, then --wheelhou
     [
         # What a package wants without the image is said of the image, and not of releases that nobody would take.
         (("flair",), {"flair": ALONE, "IMAGE flair newest": NEW}, "do not go with the image",
-         f"flair: {NEW}", f"--torch 2.13.0 --transformers 4.57.6, or {OTHERS}"),
+         f"flair: {NEW}", f"--torch 2.10.0 --transformers 4.57.6, or {OTHERS}"),
         (("flair", "six<1 --constraint"), {"flair": ALONE, "IMAGE flair newest": NEW}, "do not go with the image",
-         f"flair: {NEW}", f"--torch 2.13.0 --transformers 4.57.6, or {OTHERS}"),
+         f"flair: {NEW}", f"--torch 2.10.0 --transformers 4.57.6, or {OTHERS}"),
         (("flair",), {"flair": {**ALONE, "transformers": "3.0.0"}, "IMAGE flair newest": NEW},
          "do not go with the image", f"flair: {NEW}", OR_OF_IMAGE),
         (("flair",), {"flair": ALONE, "IMAGE flair newest": "Because flair==0.15.1 depends on numpy<2"},
