@@ -181,7 +181,7 @@ def _control(data: bytes) -> dict[str, tuple[bytes, int]]:
 
 def _read_path(info: tarfile.TarInfo) -> str:
     """Return a path in a package as a layer has it: "" for the root itself."""
-    path = info.name.removeprefix("./").removeprefix("/").rstrip("/")
+    path = info.name.removeprefix("./").removeprefix("/")
     if path not in ("", ".") and (flaw := find_flaw(path)):
         raise ValueError(f"{info.name[:200]!r} {flaw}")
     if not (info.isreg() or info.isdir() or info.issym() or info.islnk()):

@@ -285,11 +285,11 @@ def _listed(value: object) -> str:
 
 
 def _same(requested: str, locked: object) -> bool:
-    """Return whether a value is the lock's; 2.13 is the same release as 2.13.0 (PyPA, "Version specifiers")."""
+    """Return whether a value in other words is the lock's: 2.13 is as good as 2.13.0 (PyPA, "Version specifiers")."""
     try:
         return Version(requested) == Version(str(locked))
     except ValueError:  # no version, or a number of thousands of digits
-        return requested == locked
+        return False
 
 
 def is_base_on_disk(base: str | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import socket
 import threading
 import time
@@ -164,7 +163,7 @@ class Session(requests.Session):
         self.mount("https://", _Adapter())
         for host in sources.trusted:
             urllib3.disable_warnings(InsecureRequestWarning)
-            for end in ("/",) if re.search(r":\d+$", host) else ("/", ":"):
+            for end in ("/", ":"):  # whatever its port, if none is named
                 self.mount(f"https://{host}{end}", _Unverified())
 
     def get_adapter(self, url: Any) -> Any:

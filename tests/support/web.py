@@ -152,6 +152,7 @@ def answered(answer: Answer) -> Iterator[list[Request]]:
         **_: object,
     ) -> requests.Response:  # fmt: skip
         assert stream and timeout == (10, 60), "an answer is read as far as it may go, and no server is waited for"
+        assert request.method in ("GET", "HEAD", "POST", "PUT")
         body = request.body or b""
         headers = {name.title(): value for name, value in request.headers.items()}
         asked.append(Request(str(request.method), str(request.url), headers, _as_bytes(body), verify))

@@ -138,7 +138,12 @@ def test_a_value_that_is_neither_yes_nor_no_is_named(tmp_path: Path) -> None:
 
 INDEXES = Sources(
     index="https://a:1@host/simple",
-    extra=("https://b:2%40@host/private/simple", "https://open/simple", "http://c:3@plain:8080/simple"),
+    extra=(
+        "https://b:2%40@host/private/simple",
+        "https://open/simple",
+        "http://c:3@plain:8080/simple",
+        "http://d:4@bare/simple",
+    ),
     links=("https://token@links/page.html",),
 )
 
@@ -148,6 +153,7 @@ INDEXES = Sources(
     [
         ("https://host/files/a.whl", ("a", "1")),
         ("https://HOST:443/private/files/a.whl", ("b", "2@")),
+        ("http://bare:80/a.whl", ("d", "4")),
         ("https://own:word@host/a.whl", ("own", "word")),
         ("http://host/files/a.whl", None),
         ("https://host:8443/a.whl", None),

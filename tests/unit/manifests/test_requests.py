@@ -44,7 +44,7 @@ pytorchjob | --mount /workspace                              | hides nothing of 
 pytorchjob | --volume data:/dev/shm                          | hides nothing of the image | --help
 pytorchjob | --volume data                                   | --volume: takes a directory | --help
 pytorchjob | --volume data:/workspace/data:rx                | or CLAIM:DIRECTORY:ro | --help
-pytorchjob | --volume data:/workspace/output                 | in one directory: /workspace/output, /workspace/output | --volume CLAIM:ANOTHER
+pytorchjob | --volume data:/workspace/output                 | output, /workspace/output | --volume CLAIM:ANOTHER
 job        | --name aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | at most 55 | --name aaa
 pytorchjob | --toleration gpu:Never                          | takes KEY or KEY=VALUE | --help
 pytorchjob | --env-from pod/x                                | takes SECRET, or configmap/NAME | --help

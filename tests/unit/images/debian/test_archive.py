@@ -183,6 +183,11 @@ def test_an_older_index_counts_for_a_lock_and_where_apt_takes_one(
 
 def test_packages_come_by_https_and_an_image_has_the_mirrors_that_apt_has() -> None:
     assert {source.uri.partition(":")[0] for source in archive.choose_mirrors(SUITE, {})} == {"https"}
+    domain = "debian.org"
+    assert archive.format_sources(archive.list_sources(SUITE)) == (
+        f"deb http://deb.{domain}/debian bookworm main\ndeb http://deb.{domain}/debian bookworm-updates main\n"
+        f"deb http://security.{domain}/debian-security bookworm-security main\n"
+    )
     assert [source.suite for source in archive.choose_mirrors(SUITE, {})] == [
         source.suite for source in archive.list_sources(SUITE)
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from images.debian import archive, packages
@@ -61,6 +63,14 @@ def test_what_no_system_is_without_is_in_every_base() -> None:
     updates = rows("d 1; Essential: yes", suite="bookworm-updates")
 
     assert Universe([*release, *updates]).essential("bookworm") == ["a", "b"]
+
+
+def test_a_package_comes_before_one_that_provides_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"a": "Package: a\nProvides: tini, b (= 1)\n", "tini": "Package: tini\n"}
+    monkeypatch.setattr(packages, "read_control", lambda _, deb: said[deb.package])
+    one, tini = debs = [replace(locks.TINI, package=name) for name in said]
+
+    assert [packages.find_provider(store, debs, name) for name in ("tini", "b", "a", "c")] == [tini, one, one, None]
 
 
 def test_questions_that_differ_have_different_answers() -> None:

@@ -195,11 +195,11 @@ def test_layers_that_are_there_are_sent_where_nothing_else_says_that_they_are_wh
 ) -> None:
     store, client = Store(tmp_path), Client(kind())
 
-    for layers in ([b"below"], [b"below", b"above"]):
-        Docker(client).load(image_of(store, "a:1", layers=layers), store)
+    for number, layers in enumerate(([b"below"], [b"other"], [b"below", b"above"])):
+        Docker(client).load(image_of(store, f"a:{number}", layers=layers), store)
 
-    assert len(client.images.loads) == 2
-    blobs = [name for name in client.images.loads[1] if name.startswith("blobs/")]
+    assert len(client.images.loads) == 3
+    blobs = [name for name in client.images.loads[2] if name.startswith("blobs/")]
     assert len(blobs) == sent + 2  # the configuration and the manifest
 
 

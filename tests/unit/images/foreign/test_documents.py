@@ -15,6 +15,12 @@ from tests.support.growth import assert_linear, repeat
 from tests.support.hostile import nested, values
 
 
+def test_keys_that_another_document_does_not_have_are_named_with_those_above() -> None:
+    given = {"a": [{"b": 1, "c": 1}, {"x": 1}], "d": {"e": 1}, "f": 1}
+
+    assert documents.list_unknown_keys(given, {"a": [{"b": 2}], "d": {}, "f": {}}) == ["a.0.c", "d.e"]
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -62,6 +62,7 @@ def test_a_name_that_no_file_can_have_is_the_users_mistake(number: int, code: in
         ("https://[::1]:5000/a", "https://[::1]:5000/a"),
         ("docker://host:5000/name@sha256:12", "docker://host:5000/name@sha256:12"),
         ("name:tag@sha256:12 and oci:place@x:tag", "name:tag@sha256:12 and oci:place@x:tag"),
+        ("oci:place@x:tag@y", "oci:place@x:tag@y"),
         ("?narrow(?or(x)), what?", "?narrow(?or(x)), what?"),
         ("/a/directory", "/a/directory"),
         ("two\nlines\x1b[31m \udcff \x00 \u202e", r"two\nlines\x1b[31m \udcff \x00 \u202e"),

@@ -328,12 +328,13 @@ def test_one_hash_asks_for_those_of_all_that_only_the_user_needs(
 ) -> None:
     """`c` is of the image, and needs none."""
     lines = [line.replace("sha256:A", f"sha256:{'a' * 64}").replace("sha256:B", f"sha256:{'b' * 64}") for line in lines]
-    answers = {True: hashed("c"), False: hashed("a", "b", "c")}
+    answers = {True: hashed("c"), False: hashed("b", "a", "c")}
     monkeypatch.setattr(resolve, "resolve_packages", lambda plan, _: answers[not plan.user_packages])
     context = locks.context(Store(tmp_path), Sources(), {})
 
     with pytest.raises(UserFault, match="has no hash") if said else nullcontext() as caught:
-        resolve.resolve_with_users(replace(QUESTION, user_packages=tuple(lines)), context)
+        _, users = resolve.resolve_with_users(replace(QUESTION, user_packages=tuple(lines)), context)
+        assert users == UserPackages(tuple(lines), ("a", "b"))
     assert caught is None or caught.value.value == said
 
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from images.foreign import files as files_of
 from images.foreign.files import Files
 from images.host.errors import Fault, UserFault, WorldFault
 from images.oci import indexes, reading, reference
@@ -23,6 +24,7 @@ from images.platforms import AMD64
 from images.store.store import Store
 from tests.support.hostile import END, entry, pax
 from tests.support.stand_in import SYSTEM, Image, digest, saved, write, write_tar
+from tests.support.stand_in import layer as layer_of
 from tests.support.stand_in import layout as laid_out
 
 IMAGE = Image([SYSTEM], compression="none")
@@ -247,6 +249,17 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, data: bytes | None, said:
 
     assert str(path) in caught.value.value and said in caught.value.value
     assert caught.value.remedy == "oci:DIRECTORY with index.json in it, or archive:FILE from docker save"
+
+
+def test_an_archive_may_have_its_directories(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(layer_of({"a": None, "a/b": b"1", "c": "a/b"}))
+
+    found = files_of.open_tar(tmp_path / "a.tar", "a.tar", "another", plain=True)
+
+    assert [found.has(path) for path in ("a/b", "a/c")] == [True, False]
+    assert (found.read("a/b", 1), found.read("c", 1)) == (b"1", b"1")
+    with pytest.raises(WorldFault, match="a file is too long"):
+        found.read("a/b", 0)
 
 
 def test_an_archive_that_is_cut_is_refused(tmp_path: Path) -> None:
