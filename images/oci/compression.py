@@ -146,6 +146,7 @@ def stream_uncompressed(store: Blobs, layer: Layer) -> Iterator[bytes]:
     path = store.blob(layer.written.digest, size=layer.written.size)
     if path is None:
         raise Damaged(store.place(layer.written.digest))
+    cause = None
     try:
         with open_layer(path) as source:
             while chunk := source.read(CHUNK):
@@ -153,10 +154,9 @@ def stream_uncompressed(store: Blobs, layer: Layer) -> Iterator[bytes]:
             if source.sha256 == layer.written.diff_id:
                 return
     except WorldFault as fault:
-        store.drop(path)
-        raise Damaged(path) from fault
+        cause = fault
     store.drop(path)
-    raise Damaged(path)
+    raise Damaged(path) from cause
 
 
 def pack_layer(store: Blobs, layer: Layer, compression: str) -> tuple[str, int, str]:

@@ -314,14 +314,14 @@ def test_a_file_of_configuration_that_is_not_there_is_said(tmp_path: Path) -> No
 
 def test_modules_go_to_an_archive_by_their_paths(tmp_path: Path) -> None:
     files: Files = {
-        "./usr/lib/python3.11/a.py": b"1", "./usr/lib/python3.11/b.py": "/etc/b.py", "./etc/b.py": b"2",
-        "./usr/lib/python3.11/c.py": "/nowhere", "./usr/share/python3/d.py": b"4", "./usr/share/e.py": b"5",
+        "./usr/share/python3/d.py": b"4", "./usr/lib/python3.11/a.py": b"1", "./etc/b.py": b"2",
+        "./usr/lib/python3.11/b.py": "/etc/b.py", "./usr/lib/python3.11/c.py": "/nowhere", "./usr/share/e.py": b"5",
     }  # fmt: skip
     rootfs.write_modules(tree_of(package("tool", layer(files)), place=tmp_path), tmp_path / "modules")
 
     with zipfile.ZipFile(tmp_path / "modules") as archive:
-        modules = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist()}
-    assert modules == {"a.py": b"1", "b.py": b"2", "d.py": b"4"}
+        modules = [(name.rpartition("/")[2], archive.read(name)) for name in archive.namelist()]
+    assert modules == [("a.py", b"1"), ("b.py", b"2"), ("d.py", b"4")]
 
 
 def test_large_files_are_kept_on_disk_and_a_full_one_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

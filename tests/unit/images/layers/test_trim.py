@@ -174,6 +174,7 @@ def test_imports_are_read_once_and_again_when_the_wheels_are_others(tmp_path: Pa
     ("said", "path"),
     [
         ("sklearn (ModuleNotFoundError: No module named 'numpy._core.tests')", f"{TESTS}/__init__.py"),
+        ("a (ImportError: it needs numpy._core.tests.)", f"{TESTS}/__init__.py"),
         ("a (ModuleNotFoundError: No module named 'numpy._core.tests.test_a')", f"{TESTS}/test_a.py"),
         ("a (ImportError: cannot import name 'tests' from 'numpy._core' (/usr/lib/a.py)); b", f"{TESTS}/__init__.py"),
         ("a (ImportError: libarrow_flight.so.9: cannot open shared object file)", "pyarrow/libarrow_flight.so.9"),

@@ -245,6 +245,8 @@ def test_the_places_of_the_image_itself_are_all_that_it_has_there() -> None:
         ([UserFile("a", "0" * 64, target="b")], "is not one file"),
         ([UserFile("a", target="/etc")], "leads out"),
         ([UserFile("a/b", target="../../c")], "leads out"),
+        ([UserFile("a", target="b\n")], "leads to a name that cannot be in a layer"),
+        ([UserFile("a", target="b/" * 2000)], "leads to a name that cannot be in a layer"),
     ],
 )
 def test_rows_of_a_lock_that_are_no_files_are_refused(rows: list[UserFile], said: str) -> None:
