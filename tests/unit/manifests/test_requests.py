@@ -83,7 +83,7 @@ pytorchjob | python train.py                                 | each pod would tr
 trainjob   | /usr/bin/python3.11 -u a/b.py --bf16            | of its own: /usr/bin/python3.11 in 4 pods | a/b.py
 runtime    | python3 -m mine.train                           | each pod would train | -m mine.train, which
 pytorchjob | accelerate launch mine.py                       | each pod would train | mine.py, which
-mpijob     | --workers 1 python3 train.py                    | in the launcher alone | the script itself: train.py
+mpijob     | --workers 1 python3 train.py                    | and scripts only: python3 | the script itself: train.py
 mpijob     | /opt/python3.11 -m mine.train                   | in the launcher alone | the script itself: -m mine.train
 mpijob     | torchrun --nnodes 2 mine.py                     | in the launcher alone | the script itself: mine.py
 mpijob     | accelerate launch mine.py                       | in the launcher alone | the script itself: mine.py

@@ -175,7 +175,7 @@ def test_a_patch_completes_and_replaces(ours: dict[str, Any], patch: dict[str, A
 def test_a_patch_reaches_what_no_option_says(tmp_path: Path) -> None:
     file = tmp_path / "patch.yaml"
     wide = f"[{', '.join(['[]'] * 60)}]"
-    file.write_text(f"spec: {{suspend: true, trainer: {{numNodes: 9}}, more: {wide}}}\n")
+    file.write_text(f"spec: {{suspend: true, trainer: {{numNodes: 9}}, more: {wide}, deep: {'[' * 48}{']' * 48}}}\n")
 
     spec = write("trainjob", "--patch", str(file), "smoke").manifest["spec"]
 
@@ -189,6 +189,7 @@ ALIASES = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" f
     "text",
     [
         "- a list\n", "not: [closed\n", "", b"\xff\xfe", ALIASES, "a: &a {b: *a}", "a: &b 1",
+        "spec: {deep: " + "[" * 49 + "]" * 49 + "}",
         "a: " + "[" * 3000 + "]" * 3000, "a:" + " - " * 60 + "1", "a: 1\n#" + "#" * options.LONGEST,
     ],
 )  # fmt: skip
