@@ -28,6 +28,7 @@ pytorchjob | --name 1.                                       | at most 54 | --na
 mpijob     | --workers 10 --name 1QA                         | at most 54 | --name qa
 mpijob     | --workers 11 --name 1QA                         | at most 53 | --name qa
 trainjob   | --workers 10 --name 1QA                         | at most 48 | --name qa
+runtime    | --name 1QA                                      | at most 63 | --name qa
 trainjob   | --workers 11 --name 1QA                         | at most 47 | --name qa
 job        | --workers 10 --name 1QA                         | at most 55 | --name qa
 job        | --workers 11 --name 1QA                         | at most 54 | --name qa

@@ -94,6 +94,7 @@ def test_a_changed_line_is_one_line_of_a_difference() -> None:
 
     assert [line for line in after if line not in before] == ["    \trepr(name)  "]
     assert not any(re.search(r"\\[ntxu]", line) for line in after)
+    assert write_yaml([{"a": f"{'word ' * 30}."}]) == f"a: {'word ' * 30}.\n"
 
 
 # Texts near what options take, beside texts of any kind.

@@ -247,6 +247,7 @@ def at(url: str) -> list[dict[str, Any]]:
         (f"{OURS}/transformers", "5..1", "damaged", "5..1"),
         ("packages", [], "damaged", "torch"),
         ("packages/0/wheels/0/hashes/sha256", "00", "damaged", "'00'"),
+        ("packages/0/version", None, "damaged", "torch has not one version and one file"),
         ("packages/0/wheels", [], "damaged", "packages"),
         ("packages/0/wheels", [WHEEL, WHEEL], "damaged", "torch has not one version and one file"),
         ("packages/0/wheels", at("file:///etc/passwd"), "damaged", "file:///etc/passwd"),
