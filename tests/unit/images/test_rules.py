@@ -29,19 +29,18 @@ from images.compiling import compiler
 from images.context import Access
 from images.debian import archive
 from images.debian.archive import Unverified
-from images.deliver import docker, logins, registry, skopeo
+from images.deliver import logins, registry, skopeo
 from images.deliver.engine import PODMAN, CommandLine
 from images.deliver.registry import Attachment
 from images.foreign import tars
 from images.foreign.tars import Tar
 from images.host import files, limits, process
 from images.host.errors import Fault, WorldFault
-from images.lock import index_pages, uv
+from images.lock import index_pages
 from images.oci.image import Image, write_config
 from images.oci.layer import Directories
 from images.oci.layer_writer import LayerWriter
 from images.oci.reference import Remote
-from images.pip_config import Sources
 from images.plan import catalog, ignored, planner
 from images.plan.plan import Request
 from images.platforms import AMD64, ARM64
@@ -115,27 +114,6 @@ def test_a_stranger_s_image_has_no_rights_in_podman(monkeypatch: pytest.MonkeyPa
     ]
 
 
-def test_a_stranger_s_image_has_no_rights_in_docker() -> None:
-    asked = list[dict[str, Any]]()
-
-    def create(*_: object, **options: Any) -> Any:
-        asked.append(options)
-        return SimpleNamespace(
-            attach=lambda **_: iter([]), start=lambda: None, wait=lambda: {"StatusCode": 0}, remove=lambda **_: None
-        )
-
-    images = SimpleNamespace(get=lambda known: SimpleNamespace(id=known))
-    client = SimpleNamespace(containers=SimpleNamespace(create=create), images=images)
-    docker.Docker(client).run(IMAGE, ["true"])
-
-    [options] = asked
-    assert options.pop("log_config")["Type"] == "none"
-    assert options == {
-        "entrypoint": "true", "network_mode": "none", "auto_remove": True, "cap_drop": ["ALL"],
-        "security_opt": ["no-new-privileges"],
-    }  # fmt: skip
-
-
 class Answered(SimpleNamespace):
     """An answer that is closed behind a block."""
 
@@ -201,12 +179,6 @@ def test_only_stores_of_files_say_403_for_what_is_not_there(host: str) -> None:
     absent = index_pages._absences(f"https://{host}/simple/six/")
 
     assert 404 in absent and (403 in absent) is (host in STORES) and 401 not in absent
-
-
-def test_uv_looks_at_all_indexes_as_pip_does() -> None:
-    plan = planner.make_plan(Request(), catalog.load())
-
-    assert 'index-strategy = "unsafe-best-match"' in uv.format_config(plan, Sources())
 
 
 def index_of(day: datetime.date) -> Any:

@@ -103,7 +103,6 @@ class Loaded:
 class Client:
     images: Images
     started: list[str] = field(default_factory=list)
-    networks: list[str] = field(default_factory=list)
     removed: list[bool] = field(default_factory=list)
     said: bytes = b""
     code: int = 0
@@ -119,10 +118,8 @@ class Client:
             status = [["driver-type", "io.containerd.snapshotter.v1"]]
         return {"DriverStatus": status}
 
-    def create(self, image: str, *_: object, network_mode: str, auto_remove: bool, **__: object) -> Client:
-        assert auto_remove
+    def create(self, image: str, *_: object, **__: object) -> Client:
         self.started.append(self.images.get(image).id)
-        self.networks.append(network_mode)
         return self
 
     def attach(self, **_: object) -> Iterable[tuple[None, bytes]]:
@@ -162,7 +159,6 @@ def test_an_image_is_loaded_once_and_has_all_its_names(tmp_path: Path, kind: typ
     assert len(client.images.loads) == 1
     assert [client.images.get(name).id for name in ("a:1", "host/b:2", "c:3")] == [known] * 3
     assert client.started == [known] * 2
-    assert client.networks == ["none"] * 2
 
 
 @pytest.mark.parametrize(

@@ -23,25 +23,13 @@ IMAGE = Image(("a:1",), write_config([], AMD64, {}, "2026-01-01T00:00:00Z"), b"{
 
 
 @pytest.mark.parametrize(("code", "is_podmans"), [(0, False), (1, False), (125, True), (126, True), (127, True)])
-def test_podman_runs_an_image_without_a_network_and_says_what_it_cannot_start(
-    monkeypatch: pytest.MonkeyPatch, code: int, is_podmans: bool
-) -> None:
-    commands: list[str] = []
-
-    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
-        commands.append(" ".join(command))
-        return process.Result(code, "", "an error" if code else "")
-
-    monkeypatch.setattr(process, "run", run)
+def test_podman_says_what_it_cannot_start(monkeypatch: pytest.MonkeyPatch, code: int, is_podmans: bool) -> None:
+    monkeypatch.setattr(process, "run", lambda *_, **__: process.Result(code, "", "an error" if code else ""))
     if is_podmans:
         with pytest.raises(WorldFault, match="podman could not start the image: an error"):
             CommandLine(PODMAN, {}).run(IMAGE, ["python3", "-c", "x"])
     else:
         assert CommandLine(PODMAN, {}).run(IMAGE, ["python3", "-c", "x"]) == ("an error" if code else None)
-    assert len(commands) == 1
-    assert commands[0].startswith("podman run --rm --name multinode-")
-    assert " --network none --cap-drop all " in commands[0]
-    assert commands[0].endswith(" --entrypoint python3 a:1 -c x")
 
 
 @pytest.mark.parametrize(
