@@ -271,7 +271,7 @@ def options(plan: Plan, requirements: Sequence[str], sources: Sources) -> list[s
     options += ["--exclude-newer", _end_of(plan.as_of)]
     undated = (*_pinned(requirements), *(BUILT_WITH_TORCH if TORCH_INDEX in sources.extra else ()))
     days = dict.fromkeys(FAMILY, _end_of(plan.family_as_of)) | dict.fromkeys(undated, "false")
-    for name, day in days.items():
+    for name, day in sorted(days.items()):
         options += ["--exclude-newer-package", f"{name}={day}"]
     for row in plan.source_only:
         options += ["--no-binary", row.name]
