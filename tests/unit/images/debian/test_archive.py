@@ -314,7 +314,7 @@ def test_files_are_known_by_name() -> None:
 def test_an_index_may_be_of_any_age_where_apt_says_so(line: str, may: bool, tmp_path: Path) -> None:
     assert archive.may_expire(tmp_path)
     (tmp_path / "apt.conf.d").mkdir()
-    (tmp_path / "apt.conf.d/9any").write_text(f"# a comment\n{line}\n")
+    (tmp_path / "apt.conf.d/9any").write_bytes(b"# \xff\n" + f"{line}\n".encode())
 
     assert archive.may_expire(tmp_path) is may
 
