@@ -116,7 +116,7 @@ def read_entries(package: Package) -> Iterator[tuple[str, tarfile.TarInfo, bytes
     try:
         tar = Tar(io.BytesIO(package.data))
         for info in tar:
-            yield _read_path(info), info, tar.read() if info.isreg() else b""
+            yield _read_path(info), info, tar.read()
     except UNREADABLE as error:
         value = f"{package.name} {package.version}: {error}"
         raise WorldFault("a Debian package has files that no image can have", value, REMEDY) from error
