@@ -268,7 +268,6 @@ def assemble(
         preloads = next((setting.value for setting in defaults if setting.name == "LD_PRELOAD"), "")
         mine = [part for part in preloads.split(":") if part and part != name]
         before["LD_PRELOAD"] = ":".join([*yours, name])
-        defaults = [setting for setting in defaults if setting.name != "LD_PRELOAD"]
         forced = [*forced, Setting("LD_PRELOAD", ":".join([*(yours or mine), name]), "the name of this user")]
     prepared = prepare(before, forced, defaults, removed)
     return prepared._replace(added={**identity.variables, **prepared.added})

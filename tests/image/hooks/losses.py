@@ -386,6 +386,8 @@ def test_a_batch_is_divided_by_its_labels(inputs: Any, parts: list[tuple[int, in
         ((0.0000009, 0.0000054, 0.0), UNKNOWN),
         ((1.0, 1.0, 1.0), LABELS),
         ((1.0, 1.05, 1.0), LABELS),  # 0.8 % from the mean by labels, 1.7 % from that by examples
+        ((1.0275, 1.05, 1.0), LABELS),  # 1.9 % and 1.0 %: less than twice as much
+        ((1.0225, 1.05, 1.0), EXAMPLES),  # 1.4 % and 0.6 %
     ],
 )
 def test_what_a_loss_is_of_its_parts(losses: tuple[float, ...], kind: str) -> None:

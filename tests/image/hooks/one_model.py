@@ -68,6 +68,7 @@ def port() -> int:
             True,
             id="a group that a rank has started",
         ),
+        pytest.param(1, {**RANK, "RANK": "0", "WORLD_SIZE": "1", TRAINING: "1"}, [], False, id="a job of one"),
     ],
 )
 def test_who_is_compared(

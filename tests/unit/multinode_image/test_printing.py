@@ -185,6 +185,7 @@ def test_what_is_no_secret_is_shown(line: str) -> None:
         ("cannot read https://h/p?a=1&sig=S: no route", "cannot read https://h/p?a=1&sig=*** no route"),
         ("--env WANDB_API_KEY=S is refused", "--env WANDB_API_KEY=*** is refused"),
         ("Authorization: Bearer S", "Authorization: ***"),
+        ("the hub was sent bearer abcdefgh.1234", "the hub was sent bearer ***"),
         ("the mounted key: permission denied", "the mounted key: permission denied"),
         (
             "--token-secret hf-token, or --hub_token: one of both",

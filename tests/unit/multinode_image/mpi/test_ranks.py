@@ -103,6 +103,7 @@ TWICE = [Host("a", 2), Host("b", 2)]
         (TWICE, 4, None, {"a": 2, "b": 2}),
         (TWICE, 3, None, {"a": 2, "b": 1}),
         (TWICE, 2, None, {"a": 2}),
+        ([Host("a", 4096)], None, None, {"a": 4096}),
     ],
 )
 def test_ranks_are_placed_on_hosts_as_asked_or_evenly(

@@ -45,6 +45,7 @@ def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
         ("--nproc=2 --explain=json x.py", "json", 2, "x.py"),
         ("--nproc 2 -- --explain x.py", None, 2, "--explain x.py"),
         ("--nproc 2 -h qa", None, None, "--help"),
+        ("--nproc 4096 x.py", None, 4096, "x.py"),
     ],
 )
 def test_options_are_what_stands_before_the_command(

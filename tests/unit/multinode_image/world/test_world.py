@@ -134,6 +134,7 @@ def test_the_innermost_launcher_counts(
     [
         ({**ELASTIC, "PET_NPROC_PER_NODE": "2"}, None, (1, 4), "2:8"),
         ({**ELASTIC, "PET_NPROC_PER_NODE": "auto"}, 3, (1, 4), "3:12"),
+        ({**ELASTIC, "PET_NPROC_PER_NODE": "4096"}, None, (1, 4), "4096:16384"),
         ({"PET_MASTER_ADDR": "m", "PET_NNODES": "1:2", "PET_NODE_RANK": "1"}, 3, (2, 2), "6"),
         ({"PET_MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "1"}, None, (2, 2), "2"),
         ({"MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "0"}, 3, (2, 2), "6"),
