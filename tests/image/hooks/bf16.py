@@ -108,7 +108,7 @@ class Model(nn.Module):
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_trainer_evaluates_in_float32_and_its_arguments_stay(
-    lacks: bool, asked: bool, fails: bool, tmp_path: Path
+    lacks: bool, asked: bool, fails: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bf16_units.watch_evaluation(transformers.trainer)
     args = TrainingArguments(str(tmp_path), use_cpu=True, report_to="none", disable_tqdm=True, bf16_full_eval=asked)
@@ -124,15 +124,17 @@ def test_a_trainer_evaluates_in_float32_and_its_arguments_stay(
 
     assert model.types == [LOW if asked and not lacks else FLOAT]
     assert args.bf16_full_eval is asked
+    assert capsys.readouterr().err.count(f"multinode: bf16_full_eval: {NOBODY}") == (lacks and asked)
 
 
 @pytest.mark.parametrize(("dtype", "kept"), [(LOW, FLOAT), (None, None), (HALF, HALF)])
-def test_ipex_keeps_weights_in_float32(lacks: bool, dtype: Any, kept: Any) -> None:
+def test_ipex_keeps_weights_in_float32(lacks: bool, dtype: Any, kept: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Its only release is in no environment of these tests."""
     ipex = SimpleNamespace(optimize=lambda *words, **options: (words, options))
     bf16_units.watch_ipex(ipex)
 
     assert ipex.optimize("model", dtype, 1, a=2) == (("model", kept if lacks else dtype, 1), {"a": 2})
+    assert capsys.readouterr().err.count(f"multinode: IPEX in bfloat16: {NOBODY}") == (lacks and dtype is LOW)
 
 
 @pytest.mark.parametrize(("types", "said"), [((FLOAT, LOW), True), ((FLOAT, HALF), False)])

@@ -186,11 +186,17 @@ def test_groups_of_oneccl_are_never_freed(is_old: bool, bindings: str, backend: 
         ctypes.pythonapi.Py_DecRef(ctypes.py_object(group))
 
 
+LIMITS = (
+    "MKL_NUM_THREADS", "MKL_DOMAIN_NUM_THREADS", "MKL_DYNAMIC", "KMP_DEVICE_THREAD_LIMIT", "KMP_ALL_THREADS",
+    "KMP_TEAMS_THREAD_LIMIT", "OMP_THREAD_LIMIT", "OMP_DYNAMIC", "OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS",
+)  # fmt: skip
+
+
 @pytest.fixture
 def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Be rank 0, with threads that go back, of which nothing has been said."""
     count = torch.get_num_threads()
-    for name in threads.OTHERS:
+    for name in LIMITS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setattr(threads, "SAID", [])
@@ -204,7 +210,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ("given", "has", "more", "said"),
     [
         ("2", 1, {"MKL_NUM_THREADS": "1"}, ["MKL_NUM_THREADS=1"]),
-        ("2", 1, {"OMP_THREAD_LIMIT": "1", "OMP_DYNAMIC": "true"}, ["OMP_THREAD_LIMIT=1 OMP_DYNAMIC=true"]),
+        ("2", 1, dict.fromkeys(LIMITS, "1"), [" ".join(f"{name}=1" for name in LIMITS)]),
         ("2", 1, {}, ["its OpenMP has fewer"]),
         ("2", 1, {"MKL_NUM_THREADS": "1", "RANK": "1"}, []),  # rank 0 says it for all
         ("2", 2, {"MKL_NUM_THREADS": "2"}, []),

@@ -289,22 +289,26 @@ def test_a_rank_that_waits_for_ranks_that_have_ended_ends_its_job(
 
 
 @pytest.mark.parametrize(("code", "ends"), [(138, 138), (3, 1)])
-def test_what_time_mends_has_its_code_on_all_nodes(code: int, ends: int, boards: Any) -> None:
+def test_what_time_mends_has_its_code_on_all_nodes(
+    code: int, ends: int, boards: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a directory that another job has: an operator starts such a pod again, and none that ends with 1."""
-    other, mine = (make_agent(known=boards(dist.HashStore(), 0, count)) for count in (2, 1))
+    monkeypatch.setattr(ending, "LINGER", 0.05)
+    other, mine = (make_agent(known=boards(dist.HashStore(), 0)) for _ in range(2))
     other._multinode.failed = {1: {"rank": 1, "code": code, "order": 1}}
     with pytest.raises(SystemExit) as ended:
         ending.leave(other)
     assert ended.value.code == ends
 
     failed = api.RunResult(api.WorkerState.FAILED, failures={0: ProcessFailure(0, 7, code, "")})
-    run = run_to_the_end(lambda _: failed, STOP)
+    run, began = run_to_the_end(lambda _: failed, STOP), time.monotonic()
     if code == ends:
         with pytest.raises(SystemExit) as ended:
             run(mine)
         assert ended.value.code == ends
     else:
         assert run(mine) is failed
+    assert time.monotonic() - began >= 0.05, "nobody has read it"
 
 
 def test_ranks_are_started_again_as_a_whole_and_the_last_line_comes_at_the_end(

@@ -14,6 +14,8 @@ from unittest import mock
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed._tensor import DTensor
+from torch.distributed.fsdp import FlatParameter
 from torch.optim import optimizer as optimizers_of_torch
 
 from multinode_image.hooks.job import one_job
@@ -21,7 +23,16 @@ from multinode_image.hooks.job.messenger import Message
 from multinode_image.hooks.job.one_job import MEMBER
 from multinode_image.hooks.model import one_model, optimizers
 from multinode_image.hooks.model.one_model import State, find_rings
-from multinode_image.hooks.model.weights import COUNT, EPSILONS, Sample, choose_places, read, unpack
+from multinode_image.hooks.model.weights import (
+    COUNT,
+    EPSILONS,
+    Sample,
+    choose_places,
+    is_of_parts,
+    is_shared_out,
+    read,
+    unpack,
+)
 from multinode_image.settings import APART, SIZE, TRAINING
 
 # A rank of two: of mpirun, and as the agent of a torchrun has started it.
@@ -172,6 +183,55 @@ def test_weights_are_looked_at_after_powers_of_two(kind: Any, sent: Sent, run_ra
         assert sample == Sample((1.0,) * 16, (17.0,) * 16)
 
 
+class Keras:
+    """An optimizer of Keras, of one variable or of those that it is given."""
+
+    _trainable_variables = (SimpleNamespace(value=torch.ones(4)),)
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        """Return what it was given."""
+        return grads, trainable_variables
+
+
+class Thinc:
+    """A model of thinc, one of whose parameters is not there yet."""
+
+    name, param_names = "tok2vec", ("W", "b")
+
+    def walk(self) -> list[Any]:
+        """Return its layers."""
+        return [self]
+
+    def has_param(self, name: str) -> bool:
+        """Return whether a parameter is there."""
+        return name == "W"
+
+    def get_param(self, name: str) -> Any:
+        """Return a parameter."""
+        return {"W": torch.ones(8)}[name]
+
+    def finish_update(self, optimizer: Any) -> Any:
+        """Return what it was given."""
+        return optimizer
+
+
+def test_steps_of_keras_and_updates_of_thinc_are_followed(sent: Sent, run_ranks: Any) -> None:
+    optimizers.watch_keras(SimpleNamespace(BaseOptimizer=Keras))
+    optimizers.watch_thinc(SimpleNamespace(Model=Thinc))
+    one, two, model = Keras(), Keras(), Thinc()
+    some = Keras._trainable_variables * 2
+
+    def act() -> tuple[Any, list[tuple[str, int]]]:
+        take_place(RANK)
+        done = one.apply(1), two.apply(2, some)[0], model.finish_update(3)
+        known = one_model.know().trainings
+        return done, [(training.name, len(training.start)) for training in known]
+
+    names = ["keras.Keras of 1 parameters", "keras.Keras of 2 parameters", "thinc.tok2vec of 1 parameters"]
+    known = [*zip(names, (4, 8, 8), strict=True)]
+    assert [rank.result for rank in run_ranks(act)[0]] == [(((1, None), 2, 3), known)] * 2
+
+
 @pytest.mark.parametrize(
     ("has_group", "counts", "changes", "ends"),
     [
@@ -255,6 +315,17 @@ def test_elements_lie_in_parameters_large_and_small(shapes: list[tuple[int, ...]
     assert len(places) <= COUNT
     values = read(tensors, places)
     assert len({(place.parameter, value) for place, value in zip(places, values, strict=True)}) == len(places)
+
+
+@pytest.mark.parametrize("mark", ["", "_local_tensor", "_is_flat_param", "_fsdp_flattened"])
+def test_a_weight_of_which_each_rank_has_a_part_is_known(mark: str) -> None:
+    """By what FSDP marks, or by its type."""
+    weight = torch.nn.Parameter(torch.ones(1))
+    if mark:
+        setattr(weight, mark, True)
+
+    assert is_shared_out(weight) is bool(mark)
+    assert is_of_parts(DTensor) and is_of_parts(FlatParameter) and not is_of_parts(torch.nn.Parameter)
 
 
 def test_only_types_with_a_point_are_looked_at() -> None:

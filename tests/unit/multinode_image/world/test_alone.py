@@ -45,8 +45,18 @@ def test_who_should_be_one_of_several_is_refused_by_any_variable_that_says_so(ma
         (("slurm-one-task",), {"SLURM_STEP_ID": "4294967291", "SLURM_NNODES": "2"}, "SLURM_NNODES"),
         (("slurm-one-task",), {"HOROVOD_SIZE": "2"}, "HOROVOD_SIZE"),
         # what was allocated, and not what was started there
-        (("slurm-one-task",), {"FLUX_JOB_NNODES": "2", "PBS_NUM_NODES": "2", "LSB_HOSTS": "a b", "NHOSTS": "2",
-                               "PRTE_LAUNCHED": "1", "OMPI_MCA_orte_num_nodes": "2"}, None),
+        (
+            ("slurm-one-task",),
+            {
+                "FLUX_JOB_NNODES": "2",
+                "PBS_NUM_NODES": "2",
+                "LSB_HOSTS": "a b",
+                "NHOSTS": "2",
+                "PRTE_LAUNCHED": "1",
+                "OMPI_MCA_orte_num_nodes": "2",
+            },
+            None,
+        ),
         ((), {"PET_NODE_RANK": "1"}, "PET_NODE_RANK"),
         ((), {"NUM_NODES": '"2"'}, "NUM_NODES"),
         ((), {"NODE_IPS": "'10.0.0.4 10.0.0.5'"}, "NODE_IPS"),

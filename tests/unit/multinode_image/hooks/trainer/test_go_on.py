@@ -6,7 +6,8 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -24,6 +25,11 @@ from multinode_image.settings import BEGAN
 from tests.support.clocks import Clock
 
 NAME = "multinode_image.hooks.trainer.go_on"
+SETTINGS = (
+    "learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps", "weight_decay", "adam_beta1",
+    "adam_beta2", "adam_epsilon", "max_grad_norm", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "seed",
+    "data_seed", "optim", "label_smoothing_factor",
+)  # fmt: skip
 FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "config.json", "rng_state.pth")
 
 
@@ -42,10 +48,11 @@ class Trainer:
 
     callbacks: list[Any]
 
-    def __init__(self, directory: Path, rows: Any = range(100), **settings: Any) -> None:
+    def __init__(self, directory: Path, rows: Any = range(100), parts: Sequence[int] = (), **settings: Any) -> None:
         known: dict[str, Any] = {"learning_rate": 0.1, "max_steps": -1, "save_strategy": "steps", **settings}
         self.args = SimpleNamespace(output_dir=str(directory), world_size=1, process_index=0, should_save=True, **known)
-        self.model = SimpleNamespace(parameters=lambda: [])
+        weights = [SimpleNamespace(numel=partial(int, part)) for part in parts]
+        self.model = SimpleNamespace(parameters=lambda: weights)
         self.train_dataset = rows
 
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None) -> Any:
@@ -94,19 +101,43 @@ def test_the_same_command_goes_on_and_no_other(start: Any, tmp_path: Path, capsy
 @pytest.mark.parametrize(
     "other",
     [
-        *({name: 0.2} for name in (
-            "learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps", "weight_decay", "adam_beta1",
-            "adam_beta2", "adam_epsilon", "max_grad_norm", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "seed",
-            "data_seed", "optim", "label_smoothing_factor",
-        )),
+        *({name: 0.2} for name in SETTINGS),
         {"rows": range(80)},
-        {"rows": SimpleNamespace(indices=[*range(1, 101)], __len__=lambda: 100)},
+        {"parts": (7,)},
     ],
 )  # fmt: skip
 def test_no_training_takes_the_checkpoint_of_another_one(start: Any, tmp_path: Path, other: dict[str, Any]) -> None:
     """As a fold of a cross-validation, or a setting of a search, in one directory."""
     start()(tmp_path).train()
     assert start()(tmp_path, **other).train() is None
+
+
+class Part(list[int]):
+    """Some examples of others."""
+
+    def __init__(self, *indices: int) -> None:
+        super().__init__(indices)
+        self.indices = indices
+
+
+@pytest.mark.parametrize(
+    ("rows", "described"), [(range(100), "100"), (Part(1, 2), "2 61c9e7ff"), (Part(1, 3), "2 78d2d6be"), (iter(()), "")]
+)
+def test_data_are_told_apart_by_what_is_known_without_reading_them(hook: Any, rows: Any, described: str) -> None:
+    assert hook.describe_data(rows) == described
+
+
+def test_the_mark_of_a_checkpoint_is_what_other_releases_have_written(start: Any, tmp_path: Path) -> None:
+    """So that a training goes on in a newer image, and in an older one."""
+    kind = start("--size", "large", began="12")
+    kind(tmp_path, Part(1, 2), (4, 3), optim=SimpleNamespace(value="sgd"), seed=42).train()
+
+    none = dict.fromkeys(SETTINGS, "None")
+    assert json.loads((tmp_path / "checkpoint-20/_multinode.json").read_text()) == {
+        "command": "136c091c", "training": 1, "data": "2 61c9e7ff",
+        "settings": {**none, "learning_rate": "0.1", "optim": "sgd", "seed": "42"},
+        "model": "SimpleNamespace 7", "ranks": 1, "began": ["12"], "line": "12",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("total", "ended"), [(20, True), (40, False)])
@@ -136,6 +167,14 @@ def test_how_long_a_training_lasts_may_change(start: Any, tmp_path: Path) -> Non
 def test_a_search_is_left_alone(start: Any, tmp_path: Path) -> None:
     start()(tmp_path).train()
     assert start()(tmp_path).train(trial="one") is None
+
+
+def test_a_training_within_another_one_is_part_of_it(start: Any, tmp_path: Path) -> None:
+    """As one that a callback of the script begins, with the same Trainer."""
+    start()(tmp_path).train()
+    trainer = start()(tmp_path)
+    trainer.is_in_train = True
+    assert trainer.train() is None
 
 
 @pytest.mark.parametrize(
