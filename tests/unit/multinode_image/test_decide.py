@@ -171,6 +171,7 @@ def test_a_log_gets_whole_lines_of_progress(
     environ = make_plan(job, make_facts(yours, has_terminal=has_terminal)).prepared.environ
 
     assert environ.get("TQDM_MININTERVAL") == pace
+    assert environ.get("TQDM_MAXINTERVAL") == (pace and "30") and environ.get("TQDM_POSITION") == (pace and "0")
     values = {"l_bar": " 42%|", "n_fmt": 16, "total_fmt": 38, "elapsed": "00:23", "remaining": "00:30"}
     line = environ.get("TQDM_BAR_FORMAT", "\n").format(**values, rate_fmt=" 1.38s/it", postfix=", loss 5.031")
     assert line.endswith("\n") and line.rstrip("\n") in (ROOT / "docs/tasks.md").read_text()

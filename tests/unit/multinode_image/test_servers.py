@@ -30,6 +30,7 @@ def equipped(module_path: Path) -> Container:
         ("tensorboard", {}, "tensorboard --logdir=/workspace/output --host=0.0.0.0"),
         ("tensorboard", {"MULTINODE_OUTPUT": "/data/mine"}, "tensorboard --logdir=/data/mine --host=0.0.0.0"),
         ("tensorboard --logdir /x --bind_all", {}, "tensorboard --logdir /x --bind_all"),
+        ("tensorboard --logdir_spec a:/x", {}, "tensorboard --host=0.0.0.0 --logdir_spec a:/x"),
         ("tensorboard --host=::", {}, "tensorboard --logdir=/workspace/output --host=::"),
         ("tensorboard --help", MASTER, "tensorboard --logdir=/workspace/output --host=0.0.0.0 --help"),
     ],

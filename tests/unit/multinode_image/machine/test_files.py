@@ -192,7 +192,7 @@ MOUNTINFO = """\
 1 0 0:1 / / rw,relatime - overlay overlay rw
 2 1 0:2 / /proc rw,nosuid - proc proc rw
 3 1 0:3 / /sys/fs/cgroup ro - cgroup2 cgroup rw
-4 1 0:4 / /workspace/my\\040output rw - ext4 /dev/vda rw
+4 1 0:4 / /workspace/my\\040\\134\\011\\012output rw - ext4 /dev/vda rw
 5 1 0:5 / /data ro,relatime - ext4 /dev/vdb rw
 6 1 0:4 / /twice rw - ext4 /dev/vda rw
 damaged
@@ -234,7 +234,7 @@ def test_full_ones_that_may_be_written_are_found_once(monkeypatch: pytest.Monkey
 
     found = find_full({"/proc/self/mountinfo": MOUNTINFO + more}.get)
 
-    assert [disk.path for disk in found] == ["/workspace/my output"]
+    assert [disk.path for disk in found] == ["/workspace/my \\\t\noutput"]
 
 
 def test_the_disk_of_a_directory_is_measured(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_the_interface_on_the_way_to_a_master(
     six = f"{1:032x} 01 80 10 80 lo\nfd000002{2:024x} 02 40 00 80 ib0\nno row\n"
     monkeypatch.setattr(network, "find_both_ends", lambda name: ("", ways.get(name, "")))
     monkeypatch.setattr(network, "list_ipv4", lambda: four)
-    monkeypatch.setattr(network, "read_text", lambda path: six)
+    monkeypatch.setattr(network, "read_text", {"/proc/net/if_inet6": six}.get)
     assert find_interface(host) == interface
 
 

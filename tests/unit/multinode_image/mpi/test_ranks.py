@@ -29,7 +29,7 @@ A, B = Host("a", None), Host("b", None)
     [
         ("a\nb\n", [A, B]),
         ("# all\n\na  # first\nb:2\n", [A, Host("b", 2)]),
-        ("a.job.ns.svc slots=2\nb slots=1 max_slots=4\n", [Host("a.job.ns.svc", 2), Host("b", 1)]),
+        ("a.job.ns.svc slots=2 max-slots=3\nb slots=1 max_slots=4\n", [Host("a.job.ns.svc", 2), Host("b", 1)]),
         ("192.0.2.1\n192.0.2.2:2\n", [Host("192.0.2.1", None), Host("192.0.2.2", 2)]),
         ("a\na\nb\n", [Host("a", 2), Host("b", 1)]),
         ("", []),
@@ -196,7 +196,8 @@ def test_all_ranks_get_the_master_and_the_size_of_their_world() -> None:
     )
     given = {"MASTER_ADDR": "m", "MASTER_PORT": "1"}
     assert variables(given, TWO) == {**given, "MULTINODE_WORLD_SIZE": "2", "I_MPI_PIN": "0"}
-    assert "I_MPI_PIN" not in variables({**given, "I_MPI_PIN_DOMAIN": "socket"}, TWO)
+    for pinned in ("I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST"):
+        assert "I_MPI_PIN" not in variables({**given, pinned: "socket"}, TWO)
     with pytest.raises(Refusal):
         variables({"MULTINODE_WORLD_SIZE": "3"}, TWO)
 

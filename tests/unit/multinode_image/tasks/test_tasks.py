@@ -222,9 +222,10 @@ def test_data_of_nltk_that_were_fetched_are_found(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_a_script_ignores_is_refused() -> None:
-    with pytest.raises(Refusal) as caught:
-        check_arguments(find_task("mae"), {"train_dir": "/d"})
-    assert (caught.value.value, caught.value.code) == ("--train_dir /d", 2)
+    for name in ("train_dir", "validation_dir"):
+        with pytest.raises(Refusal) as caught:
+            check_arguments(find_task("mae"), {name: "/d"})
+        assert (caught.value.value, caught.value.code) == (f"--{name} /d", 2)
     check_arguments(find_task("mae"), {"train_dir": "/d", "dataset_name": "x"})
     check_arguments(find_task("image-classification"), {"train_dir": "/d"})
 

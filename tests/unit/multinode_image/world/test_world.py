@@ -202,6 +202,8 @@ def test_a_pod_of_an_indexed_job_has_its_number(more: dict[str, str], rank: int 
         (("mpich-1",), {}, ""),
         (("slurm-step",), {}, "SLURM_JOB_ID=7.0"),
         (("slurm-step",), {"SLURM_HET_JOB_ID": "6"}, "SLURM_HET_JOB_ID=6"),
+        (("volcano",), {"VC_JOB_NAME": "a"}, "VC_JOB_NAME=a"),
+        (("volcano",), {"VC_JOB_NAME": "a", "VC_TASK_INDEX": ""}, "VC_JOB_NAME=a"),  # an older one
         (("pytorchjob-elastic",), {}, "qa"),
         (("pytorchjob-elastic",), {"SLURM_JOB_ID": "7"}, "qa-7"),
         (("pytorchjob-elastic",), {"SLURM_JOB_ID": "7", "SLURM_HET_JOB_ID": "6"}, "qa-6"),
@@ -211,6 +213,27 @@ def test_a_pod_of_an_indexed_job_has_its_number(more: dict[str, str], rank: int 
 )
 def test_a_job_has_the_name_that_only_its_ranks_share(left: tuple[str, ...], more: dict[str, str], job: str) -> None:
     assert detect({**left_by(*left), **more}, task="qa").job == job
+
+
+def test_the_surest_name_of_a_job_counts() -> None:
+    names = (
+        "I_MPI_HYDRA_UUID", "PALS_APID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "FLUX_JOB_ID", "PMI_JOBID",
+        "SLURM_HET_JOB_ID", "SLURM_JOB_ID",
+    )  # fmt: skip
+    for number, name in enumerate(names):
+        assert detect({**INTEL, **dict.fromkeys(names[number:], "7")}).job == f"{name}=7"
+
+
+@pytest.mark.parametrize(
+    ("rank", "size"),
+    [
+        ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"), ("PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"),
+        ("PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"),
+    ],
+)  # fmt: skip
+def test_a_rank_of_mpirun_knows_its_place_on_its_node(rank: str, size: str) -> None:
+    world = detect({"PMI_RANK": "4", "PMI_SIZE": "6", "MASTER_ADDR": "m", rank: "1", size: "3"})
+    assert (world.local_rank, world.local_size, world.nodes) == (1, 3, (2, 2))
 
 
 ACME = {"ACME_RANK": "3", "ACME_SIZE": "4", "ACME_LOCAL_RANK": "1", "ACME_LOCAL_SIZE": "2"}
