@@ -19,6 +19,7 @@ import pytest
 import multinode_image.__main__ as program
 from multinode_image.__main__ import RANK
 from multinode_image.errors import Refusal
+from multinode_image.tasks.command import DOCTOR, Command
 from multinode_image.tuning.handover import RANK_PROGRAM
 from tests.support.harness import ROOT
 from tests.support.launchers import left_by
@@ -271,6 +272,34 @@ def test_a_rank_does_not_train_in_a_world_of_another_size(
     environ = {**left_by("torchrun-worker"), "MULTINODE_COUNTS": "1", **more}
 
     assert furnished.start("rank -u x.py", environ).refused == refused
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "function", "given"),
+    [
+        ("report a b", {}, "report.command.write_report", [["a", "b"], "/workspace/output"]),
+        ("report", {"MULTINODE_OUTPUT": "/out"}, "report.command.write_report", [[], "/out"]),
+        ("stacks", {}, "commands.stacks.print_stacks", []),
+        ("doctor --json", {}, "commands.doctor.doctor", [Command(DOCTOR, "doctor", ["--json"]), mock.ANY]),
+        ("worker", {}, "mpi.sshd.serve", [mock.ANY]),
+        ("launch -f hosts smoke", {}, "mpi.launch.launch", [["-f", "hosts", "smoke"], mock.ANY, mock.ANY]),
+        ("rank x.py", {**left_by("torchrun-worker"), "MULTINODE_LOGS": "/logs"}, "processes.run_logged",
+         [[RANK_PROGRAM, "x.py"], mock.ANY, mock.ANY]),
+    ],
+)  # fmt: skip
+def test_a_command_of_ours_gets_its_words_and_has_its_exit_code(
+    furnished: Container, words: str, environ: dict[str, str], function: str, given: list[object]
+) -> None:
+    with mock.patch(f"multinode_image.{function}", return_value=7) as run:
+        assert furnished.start(words, environ).code == 7
+
+    assert [*run.call_args.args] == given
+
+
+def test_the_tasks_are_printed(furnished: Container) -> None:
+    started = furnished.start("tasks")
+
+    assert started.code == 0 and "named entities" in started.out
 
 
 @pytest.mark.parametrize(("stdin", "argv"), [(None, []), (False, []), (True, ["bash"])])

@@ -7,6 +7,7 @@ import sys
 import time
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -59,13 +60,18 @@ def test_files_are_kept_for_what_is_imported_at_the_end(
         return fault and SimpleNamespace(fact="a fact", value="a value", remedy="a remedy", finding="a fact: a value")
 
     monkeypatch.setattr(diagnose, "explain", explain)
-    at_exit.say_error(ValueError(), HERE)
+    waits = {} if gone else {f"{PACKAGE}.groups.waits": SimpleNamespace(describe_others=lambda: "rank 1 waits")}
+    with mock.patch.object(sys, "modules", {**sys.modules, f"{PACKAGE}.groups.waits": None, **waits}):
+        at_exit.say_error(ValueError(), HERE)
 
     assert at_exit.RESERVED == [] and handed == ([] if gone else [["a fact", "a value", "a remedy"]])
     for file in kept:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(file)
-    assert len(places) == 1 and bool(capsys.readouterr().err) is not gone
+    assert [(place.environ, place.others(), place.refused()) for place in places] == [
+        (HERE, "" if gone else "rank 1 waits", None)
+    ]
+    assert bool(capsys.readouterr().err) is not gone
 
 
 def test_what_a_program_ends_with_is_remembered(handed: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

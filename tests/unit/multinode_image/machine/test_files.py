@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from multinode_image.errors import Refusal
-from multinode_image.machine import files, limits
+from multinode_image.machine import files, limits, places
 from multinode_image.machine.files import (
     MOST,
     can_write,
@@ -24,7 +24,7 @@ from multinode_image.machine.files import (
     write_private,
 )
 from multinode_image.machine.limits import Disk, find_disk, find_full
-from multinode_image.machine.places import point_to, read_bundle
+from multinode_image.machine.places import point_to, read_bundle, trust_certificate
 
 CERTIFICATE = "/etc/multinode/ca.pem"
 BEGIN = "-----BEGIN CERTIFICATE-----"
@@ -264,6 +264,21 @@ def test_it_is_added(files: dict[str, str], bundle: str) -> None:
 def test_a_mount_that_is_no_certificate(text: str | None, said: str) -> None:
     bundle, fault = read_bundle("/site", lambda path: text)
     assert not bundle and said in fault
+
+
+@pytest.mark.parametrize("text", [None, OURS])
+def test_what_is_trusted_is_in_a_file_that_nobody_else_writes(
+    text: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = list[tuple[str, str]]()
+    monkeypatch.setattr(places, "read_file", {CERTIFICATE: text}.get)
+    monkeypatch.setattr(places, "write_in_private", lambda *given: written.append(given))
+
+    settings, notes = trust_certificate({"CURL_CA_BUNDLE": "/mine"}, "/site")
+
+    assert (len(settings), len(notes)) == ((0, 1) if text is None else (3, 0))
+    assert [bundle for _, bundle in written] == ([] if text is None else [f"{OURS}\n"])
+    assert {setting.value for setting in settings} == {path for path, _ in written}
 
 
 @pytest.mark.parametrize(

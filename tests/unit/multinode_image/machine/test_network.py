@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
+import struct
 import threading
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -55,6 +58,54 @@ def test_the_interface_on_the_way_to_a_master(
     monkeypatch.setattr(network, "list_ipv4", lambda: four)
     monkeypatch.setattr(network, "read_text", {"/proc/net/if_inet6": six}.get)
     assert find_interface(host) == interface
+
+
+def test_the_kernel_lists_addresses_by_their_interfaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As struct ifconf and struct ifreq have them (netdevice(7)); another address of an interface has a label."""
+    rows = [("lo", "127.0.0.1"), ("eth0", "10.77.0.2"), ("eth0:backup", "10.77.0.9")]
+    packed = b"".join(struct.pack("16s4x4s16x", name.encode(), socket.inet_aton(address)) for name, address in rows)
+
+    def fill(_: object, request: int, asked: bytes) -> bytes:
+        size, place = struct.unpack("iP", asked)
+        assert request == 0x8912 and size >= len(packed)
+        ctypes.memmove(place, packed, len(packed))
+        return struct.pack("iP", len(packed), place)
+
+    monkeypatch.setattr("fcntl.ioctl", fill)
+
+    assert [*network.list_ipv4()] == [("lo", "127.0.0.1"), ("eth0", "10.77.0.2"), ("eth0", "10.77.0.9")]
+
+
+@pytest.fixture
+def probe(monkeypatch: pytest.MonkeyPatch) -> mock.MagicMock:
+    """Return a socket, which reaches nothing."""
+    probe = mock.MagicMock()
+    probe.__enter__.return_value = probe
+    monkeypatch.setattr(socket, "socket", mock.Mock(return_value=probe))
+    return probe
+
+
+def test_the_way_to_an_address_is_asked_without_sending_anything(probe: mock.MagicMock) -> None:
+    place = ("fe80::1%eth0", 9, 0, 3)
+    probe.getsockname.return_value = ("fe80::2%eth0", 1, 0, 3)
+
+    assert network.find_way((socket.AF_INET6, place)) == ("fe80::1", "fe80::2")
+    assert (socket.socket.call_args, probe.connect.call_args) == (  # type: ignore[attr-defined]
+        mock.call(socket.AF_INET6, socket.SOCK_DGRAM), mock.call(place),
+    )  # fmt: skip
+    probe.connect.side_effect = OSError
+    assert network.find_way((socket.AF_INET6, place)) == ("", "")
+
+
+@pytest.mark.parametrize("error", [None, PermissionError(13, "Permission denied")])
+def test_a_port_is_tried_on_all_interfaces(probe: mock.MagicMock, error: OSError | None) -> None:
+    """One that a program had a moment ago can be had again."""
+    probe.bind.side_effect = error
+
+    assert network.try_port(80) is error
+    assert (probe.setsockopt.call_args, probe.bind.call_args) == (
+        mock.call(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1), mock.call(("", 80)),
+    )  # fmt: skip
 
 
 @given(st.text(st.sampled_from("0123456789abcdef \neth")))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+from collections.abc import Callable
 
 import pytest
 
@@ -58,6 +60,29 @@ def test_only_who_has_a_rank_ends_the_job_where_it_was_refused(rank: str, told: 
 def test_how_a_rank_has_failed_is_said(code: int, how: str, capsys: pytest.CaptureFixture[str]) -> None:
     module.print_failure(3, code)
     assert capsys.readouterr().err == f"multinode: rank 3 on {socket.gethostname()} {how}; the job is ended\n"
+
+
+@pytest.mark.parametrize("code", [0, 7])
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_rank_that_fails_says_so_and_ends_its_job(code: int, stopped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = list[object]()
+
+    def run(argv: list[str], environ: dict[str, str], caught: object, pass_on: Callable[[int], bool]) -> int:
+        done.append((argv, environ, caught))
+        return code if not stopped or pass_on(4) is False else -1
+
+    monkeypatch.setattr(module, "end_with_parent", lambda: done.append("with its parent"))
+    monkeypatch.setattr(module, "run_child", run)
+    monkeypatch.setattr(module, "print_kill", lambda *given: done.append(given[:2]))
+    monkeypatch.setattr(module, "print_failure", lambda *given: done.append(given))
+    monkeypatch.setattr(module, "end_job", lambda _, code: done.append(code))
+    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+    assert module.supervise(["x"], {SUPERVISED: "1", "A": "1"}, 3) == code
+
+    said = [] if stopped else [(code, f"rank 3 on {socket.gethostname()}"), (3, code)]
+    ends = [*said, code] if code else []
+    assert done == ["with its parent", (["x"], {"A": "1"}, signals), *ends]
 
 
 @pytest.mark.parametrize("number", ["", "x", "99999"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -9,6 +10,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -17,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multinode_image.errors import EXIT_USER, Refusal
-from multinode_image.report import command
+from multinode_image.report import command, metrics
 from multinode_image.report.command import MOST, write_report
 from multinode_image.report.cost import (
     NODES,
@@ -27,7 +29,7 @@ from multinode_image.report.cost import (
     read_cost_options,
     write_costs,
 )
-from multinode_image.report.metrics import PREFIX, write_metrics
+from multinode_image.report.metrics import PREFIX, serve_beside, write_answer, write_metrics
 from multinode_image.report.trainings import Training, read_training
 from multinode_image.results.states import SPEED, STARTS, WAITING
 
@@ -294,3 +296,43 @@ def test_whatever_is_logged_is_read(curves: dict[str, list[tuple[int, float]]], 
 
     logged = {label for name, label in metrics if name == "logged"}
     assert logged == {name for name, points in curves.items() if points}
+
+
+@pytest.mark.parametrize(("path", "found"), [("/metrics", True), ("/metrics?a=1", True), ("/", False)])
+def test_prometheus_gets_the_training_that_has_written_last(tmp_path: Path, path: str, found: bool) -> None:
+    for name in ("a", "b"):
+        train(tmp_path / name)
+    request = mock.Mock(path=path, wfile=io.BytesIO())
+
+    write_answer(request, str(tmp_path))
+
+    text = request.wfile.getvalue()
+    headers = [("Content-Type", "text/plain; version=0.0.4; charset=utf-8"), ("Content-Length", str(len(text)))]
+    answer = [mock.call.send_response(200), *(mock.call.send_header(*row) for row in headers), mock.call.end_headers()]
+    assert request.mock_calls == (answer if found else [mock.call.send_error(404)])
+    assert text.decode() == (write_metrics(read_training(f"{tmp_path}/b")) if found else "") and bool(text) is found
+
+
+@pytest.mark.parametrize(("forks", "done"), [([5], ["close", (5, 0)]), ([0, 0], ["serve", 0]), ([0, 5], [0]), ([], [])])
+def test_metrics_are_served_by_a_process_that_nobody_waits_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], forks: list[int], done: list[object]
+) -> None:
+    """forks: what each fork returns, none where the port is taken."""
+    happened, answers = list[object](), iter(forks)
+    listener = SimpleNamespace(close=lambda: happened.append("close"))
+
+    def serve(*given: object) -> None:
+        assert given == (listener, "/out", os.getpid())
+        happened.append("serve")
+
+    listen = mock.Mock(return_value=listener, side_effect=None if forks else OSError(98, "Address already in use"))
+    monkeypatch.setattr(metrics, "open_listener", listen)
+    monkeypatch.setattr(metrics, "serve_metrics", serve)
+    monkeypatch.setattr(os, "fork", lambda: next(answers))
+    monkeypatch.setattr(os, "waitpid", lambda *given: happened.append(given))
+    monkeypatch.setattr(os, "_exit", happened.append)
+
+    serve_beside(9400, "/out")
+
+    said = "" if forks else "multinode: no metrics: port 9400 cannot be used (Address already in use)\n"
+    assert (happened, capsys.readouterr().err) == (done, said)
