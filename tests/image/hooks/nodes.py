@@ -22,7 +22,7 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import DynamicRende
 from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
 
 from multinode_image.hooks.ends import board, ending
-from multinode_image.hooks.ends.board import GOOD, PREFIX, RESTARTS, Board
+from multinode_image.hooks.ends.board import DONE, GOOD, PREFIX, READ, RESTARTS, Board
 from multinode_image.hooks.ends.ending import LAST, Again, run_to_the_end, wait_for_others
 from multinode_image.hooks.job import word
 from multinode_image.hooks.job.word import WORD
@@ -165,6 +165,8 @@ def test_nodes_end_well_only_once_all_have(boards: Any, waits: Any) -> None:
     ends.append(waits(third))
 
     assert [end.result(SECONDS) for end in ends] == ["well"] * 3 and not LAST
+    assert all(one.closed for one in (first, second, third))
+    assert (third.count_up(READ, 0), third.count_up(DONE, 0)) == (3, 1), "the store was kept until all had read"
 
 
 def test_a_failure_of_another_node_ends_one_that_has_ended_well(boards: Any, waits: Any) -> None:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import torch
 from accelerate.state import AcceleratorState
 
 from multinode_image.hooks.step.gradients import SEEN
@@ -41,3 +42,16 @@ def test_smoke_says_in_one_line_how_it_ended(
     assert len(lines) == 1 and re.match(f"smoke: {said}", lines[0])
     assert streams.out.splitlines() == lines * (code == 0)
     assert streams.err.count("smoke: first step done ") == (code < 2)
+
+
+def test_an_answer_is_between_two_marks_and_the_same_on_all_ranks() -> None:
+    questions = smoke.Questions(64, 7)
+
+    for row, same in zip(questions, smoke.Questions(64, 7), strict=True):
+        words, start, end = row["input_ids"].tolist(), int(row["start_positions"]), int(row["end_positions"])
+        assert all(torch.equal(row[name], same[name]) for name in row)
+        assert (words[0], words[start], words[end], words[-1], len(words)) == (1, 3, 4, 2, 32)
+        assert 1 <= start < end <= 30 and end - start <= 7
+        assert all(8 <= word < 256 for place, word in enumerate(words) if place not in (0, start, end, 31))
+        assert row["attention_mask"].tolist() == [1] * 32
+    assert len(questions) == 64 and len({tuple(row["input_ids"].tolist()) for row in questions}) == 64
