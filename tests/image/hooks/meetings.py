@@ -23,7 +23,7 @@ from multinode_image.hooks.job.place import AGENT, Job
 from multinode_image.settings import APART, SIZE, TRAINING
 
 RENDEZVOUS: Any = sys.modules["torch.distributed.rendezvous"]  # the package has a function of this name
-JOB = Job(1, 2, "127.0.0.1", 29500, "0")
+JOB = Job(2, 3, "127.0.0.1", 29500, "0")  # of the last rank, whose neighbour is the first one
 TIME = timedelta(seconds=20)
 
 
@@ -134,6 +134,8 @@ def test_two_groups_are_ended_and_one_is_not(
         return
     with pytest.raises(SystemExit):
         check(meets, JOB)
+    mine = f"pod1, {meets}" if meets.startswith("localhost") else meets
+    assert one_job.TOLD[0].value == f"those of rank 2 meet at {mine}, and those of rank 0 at {said[0]}"
 
 
 def test_a_rank_that_comes_later_is_waited_for() -> None:
@@ -141,4 +143,4 @@ def test_a_rank_that_comes_later_is_waited_for() -> None:
     comes: Callable[[float], None] = lambda _: store.set("multinode/0/meets/0", "there")  # noqa: E731
 
     assert ask_neighbour(store, JOB, "here", comes) == "there"
-    assert store.get("multinode/0/meets/1") == b"here"
+    assert store.get("multinode/0/meets/2") == b"here"

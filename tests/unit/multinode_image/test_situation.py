@@ -175,7 +175,7 @@ def test_the_first_line_says_the_place_of_a_rank(
 @pytest.mark.parametrize(
     ("world", "batch", "said"),
     [
-        (World("alone", "", local_size=8), 12, "effective batch 96"),
+        (World("alone", "", local_size=2), 12, "effective batch 24"),
         (World("torchrun", "", (1, 4), local_size=2), 12, "effective batch 24 to 96"),
         (World("mpi", "", rank=0, size=4, local_size=2), 8, "effective batch 32"),
         (World("alone", "", local_size=1), 12, None),

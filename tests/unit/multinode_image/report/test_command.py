@@ -242,7 +242,7 @@ def leave(place: Path, rows: Sequence[Mapping[str, object]]) -> Training:
 
 
 def test_a_training_is_told_by_its_last_values(tmp_path: Path) -> None:
-    rows = [{"step": 15, "loss": 0.7}, {"step": 20, "loss": 0.5, "eval_loss": math.nan}]
+    rows = [{"step": 15, "loss": 0.7}, {"step": 20, "loss": 0.5, "eval_loss": math.nan, "a": math.inf, "b": -math.inf}]
 
     metrics = parse(write_metrics(leave(tmp_path, rows)))
 
@@ -255,6 +255,8 @@ def test_a_training_is_told_by_its_last_values(tmp_path: Path) -> None:
         ("waiting_ratio", ""): 0.2,
         ("starts_total", ""): 2,
         ("logged", "loss"): 0.5,
+        ("logged", "a"): math.inf,
+        ("logged", "b"): -math.inf,
     }
 
 
