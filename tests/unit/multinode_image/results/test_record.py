@@ -17,7 +17,7 @@ import pytest
 from multinode_image.errors import Refusal
 from multinode_image.machine.files import read_text
 from multinode_image.machine.image import Stack
-from multinode_image.results.checkpoints import find_last
+from multinode_image.results.checkpoints import CheckpointFilter, find_last
 from multinode_image.results.plan import find_results, plan_run
 from multinode_image.results.record import (
     RESUME,
@@ -401,3 +401,13 @@ def test_a_release_that_empties_the_directory_does_not_push(start: Start, transf
         assert refused
     else:
         assert not refused
+
+
+@pytest.mark.parametrize(("typed", "most"), [("100", 100), ("0", None), ("-1", None), (None, None)])
+@pytest.mark.parametrize("written", [0, 7])
+def test_a_record_says_which_checkpoints_are_the_runs(typed: str | None, most: int | None, written: int) -> None:
+    """A number of steps that is none is the Trainer's own."""
+    arguments = () if typed is None else (("max_steps", typed),)
+    record = Record("qa", arguments, before={"4": "a"}, users=(3,), written=written)
+
+    assert record.filter == CheckpointFilter({"4": "a"}, bool(written), frozenset({3}), most)
