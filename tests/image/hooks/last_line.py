@@ -53,6 +53,12 @@ def never_meet() -> None:
     vars(distributed_c10d)["_default_pg_init_method"] = None
 
 
+def use_rpc() -> None:
+    """Have met by torch.distributed.rpc."""
+    never_meet()
+    one_model.know().rpc = True
+
+
 def find_accelerate() -> None:
     """Let accelerate take the group."""
     rank, size = str(dist.get_rank()), str(dist.get_world_size())
@@ -73,6 +79,7 @@ def pass_by_accelerate() -> None:
         pytest.param(2, "env://", find_accelerate, RANK_0, ONE, id="by the Trainer"),
         pytest.param(2, "env://", pass_by_accelerate, RANK_0, BY_ITSELF, id="the Trainer did not use the group"),
         pytest.param(1, "", never_meet, RANK_0, BY_ITSELF, id="no group"),
+        pytest.param(1, "", use_rpc, RANK_0, "2 ranks met by torch.distributed.rpc", id="torch.distributed.rpc"),
         pytest.param(1, "", never_meet, {**RANK_0, TRAINING: "6"}, "", id="a process of the rank"),
         pytest.param(2, "", leave, RANK_0, "", id="a group made in another way, and destroyed"),
         pytest.param(3, "", stay, RANK_0, "worked as a group of 3 ranks", id="as torch counts them"),
