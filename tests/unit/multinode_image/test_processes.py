@@ -342,7 +342,7 @@ def test_a_parent_hands_on_what_only_it_has_got_until_its_child_has_ended(
     monkeypatch.setattr(os, "fork", lambda: CHILD)
     monkeypatch.setattr(os, "getpid", lambda: OURS)
     monkeypatch.setattr(os, "getsid", lambda _: OURS)
-    monkeypatch.setattr(os, "waitpid", lambda *_: next(ended))
+    monkeypatch.setattr(os, "waitpid", lambda *given: next(ended) if given == (-1, os.WNOHANG) else None)
     monkeypatch.setattr(os, "kill", lambda *given: killed.append(given))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(signal, "pthread_sigmask", lambda how, numbers: masks.append((how, numbers)))
@@ -352,6 +352,19 @@ def test_a_parent_hands_on_what_only_it_has_got_until_its_child_has_ended(
     waited = {signal.SIGTERM, signal.SIGCHLD}
     assert masks == [(signal.SIG_BLOCK, waited), *[waited] * len(signals)]
     assert killed == [(CHILD, number) for number in passed_on] and [*ended, *coming] == []
+
+
+@pytest.mark.parametrize(
+    ("number", "session", "ours"),
+    [(signal.SIGHUP, OURS, True), (signal.SIGHUP, 3, False), (signal.SIGINT, OURS, False)],
+)
+def test_only_the_first_of_a_session_is_told_that_its_terminal_is_gone(
+    number: int, session: int, ours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: OURS)
+    monkeypatch.setattr(os, "getsid", lambda _: session)
+
+    assert processes.is_hangup(number) is ours
 
 
 class Ended(Exception):

@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -279,6 +280,18 @@ def test_what_is_closed_is_named_with_its_owner(tmp_path: Path, monkeypatch: pyt
     assert mine.value == f"{tmp_path} of uid {uid}, and this is uid {uid + 1}"
     assert f"--user {uid}:0" in mine.remedy and f"chown -R {uid + 1}" in mine.remedy and "another" in mine.remedy
     assert f"-v results:{tmp_path}/a/b" in explain_closed("closed", f"{tmp_path}/a/b").remedy
+
+
+@pytest.mark.parametrize(("path", "owner"), [("here", 7), ("here/gone", 7), ("gone", 8), ("gone/deeper", 8)])
+def test_of_what_is_not_there_yet_the_owner_is_that_of_what_it_would_be_in(
+    path: str, owner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, uid = os.lstat, os.getuid()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "lstat", lambda path: look(path) and SimpleNamespace(st_uid=7 if path == "here" else 8))
+
+    assert explain_closed("closed", path).value == f"{path} of uid {owner}, and this is uid {uid}"
 
 
 def test_each_directory_that_is_written_to_is_checked(tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ def test_a_lock_is_ours_another_s_or_none(
 
     def lock(opened: int, how: int) -> None:
         asked.append((opened, how))
+        assert threading.current_thread().daemon, "Python waits for no server that is gone"
         if fails == "silent":
             released.wait(10)
         elif isinstance(fails, int):
