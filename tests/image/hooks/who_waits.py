@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch.distributed as dist
@@ -156,3 +158,16 @@ def test_who_has_ended_and_this_rank_itself_are_not_called_silent(clock: Clock) 
         one.take(number, Sign(1, "train.py:3", doing, 0.0))
 
     assert [one.is_silent(number, clock.now + 1) for number in range(3)] == [False, False, True]
+
+
+def test_ranks_without_an_agent_meet_at_the_store_of_their_group(run_ranks: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+
+    def act() -> list[Job | None]:
+        found = [waits.find_job({}), waits.find_job({"TORCHELASTIC_RESTART_COUNT": "3"})]
+        dist.destroy_process_group()
+        return [*found, waits.find_job({})]
+
+    for number, done in enumerate(run_ranks(act, method=f"tcp://127.0.0.1:{port}")[0]):
+        assert done.result == [*(Job(number, 2, "127.0.0.1", port, attempt) for attempt in ("0", "3")), None]
