@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from multinode_image.errors import Refusal
 from multinode_image.hooks.ends import agents
 from multinode_image.hooks.ends.options import TORCHRUN, describe_master, tell
 from multinode_image.hooks.ends.ranks import Ranks, TorchrunConfig, hand_on
@@ -23,6 +24,11 @@ def config(nodes: tuple[int, int] = (2, 2), backend: str = "c10d") -> Any:
     return SimpleNamespace(
         min_nodes=least, max_nodes=most, rdzv_backend=backend, rdzv_endpoint="node_0:29400", run_id="18233"
     )
+
+
+def leave(code: int) -> None:
+    """Stand for the end of a process."""
+    raise SystemExit(code)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +73,6 @@ def test_an_agent_that_would_train_by_itself_is_ended_before_it_starts(
     if is_torchrun:
         monkeypatch.setitem(sys.modules, TORCHRUN, ModuleType(TORCHRUN))
     module = SimpleNamespace(launch_agent=lambda config, *words, **options: (config.max_nodes, words, options))
-
-    def leave(code: int) -> None:
-        raise SystemExit(code)
 
     monkeypatch.setattr("os._exit", leave)
     agents.watch_launch(module)
@@ -181,16 +184,44 @@ def test_a_pod_of_an_indexed_job_has_its_number_where_none_is_typed(
     assert given.rdzv_configs == {"rank": int(node)}
 
 
+@pytest.mark.parametrize(
+    ("typed", "error", "ends"),
+    [
+        ("torchrun", Refusal("a fact", "a value", "a remedy"), 2), ("train.py", Refusal("a", "b", "c", 1), 1),
+        ("torchrun", KeyboardInterrupt(), 130), ("train.py", KeyboardInterrupt(), None),
+    ],
+)  # fmt: skip
+def test_what_is_refused_before_ranks_start_ends_torchrun_without_a_traceback(
+    typed: str, error: BaseException, ends: int | None, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """A script that calls torchrun has a key as ever."""
+    monkeypatch.setattr("os._exit", leave)
+    monkeypatch.setattr(sys, "argv", [typed])
+    monkeypatch.setattr(agents, "ask_parser", lambda: None)
+    monkeypatch.setattr(agents, "describe", lambda *_: {})
+    monkeypatch.setattr(agents, "plan_ranks", mock.Mock(side_effect=error))
+    with pytest.raises(KeyboardInterrupt if ends is None else SystemExit) as ended:
+        agents.plan_and_tell(config(), "python3", ["train.py"])
+
+    assert ends is None or (isinstance(ended.value, SystemExit) and ended.value.code == ends)
+    assert capsys.readouterr().err == (f"{error}\n" if isinstance(error, Refusal) else "")
+
+
+def count_all(text: str) -> int:
+    return 56 if text == "auto" else int(text)
+
+
+@pytest.mark.parametrize("name", ["determine_local_world_size", "parse_min_max_nnodes"])
 @pytest.mark.parametrize(("text", "count"), [("gpu", 56), ("AUTO", 56), ("", 56), ("4", 4), ("four", None)])
 def test_a_number_that_torchrun_cannot_read_is_said_in_words(
-    text: str, count: int | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: str, count: int | None, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def leave(code: int) -> None:
-        raise SystemExit(code)
-
     monkeypatch.setattr("os._exit", leave)
     monkeypatch.setattr(sys, "argv", ["/usr/local/bin/torchrun"])
-    read = agents.read_or_end(lambda text: 56 if text == "auto" else int(text))
+    module = SimpleNamespace(determine_local_world_size=count_all, parse_min_max_nnodes=count_all)
+    agents.watch_numbers(module)
+    read = getattr(module, name)
     if count is not None:
         assert read(text) == count
         return
