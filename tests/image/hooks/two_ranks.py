@@ -24,7 +24,7 @@ from transformers.models.mixtral import modeling_mixtral
 
 from multinode_image.hooks.step import mean_loss, router_loss
 from multinode_image.hooks.step.mean_loss import EXAMPLES, LABELS, SUM, UNKNOWN, Batch
-from multinode_image.hooks.trainer import best_model, last_checkpoint
+from multinode_image.hooks.trainer import best_model, directory, last_checkpoint
 from multinode_image.programs import smoke
 
 RANKS = (0, 1)
@@ -64,6 +64,12 @@ def test_ranks_agree_on_what_a_loss_is(ask: Ask, losses: tuple[tuple[float, ...]
         return mean_loss.tell(lambda part, _: losses[rank][PARTS.index(part)], PARTS, False)
 
     assert [rank.result for rank in ask(tell)] == [kind, kind]
+
+
+def test_a_rank_that_is_alone_asks_nobody(ask: Ask) -> None:
+    done = ask(lambda rank: [directory.gather(rank, size) for size in (1, 2)])
+
+    assert [rank.result for rank in done] == [[[0], [0, 1]], [[1], [0, 1]]]
 
 
 def draw(*shape: int) -> Any:

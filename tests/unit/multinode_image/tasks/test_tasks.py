@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -257,6 +258,7 @@ BERT = "--model_name_or_path ours/bert "
         ("qa", "--model_name_or_path /d/bert --dataset_name /d/questions", ["metric squad"]),
         ("clm", "--dataset_config_name wikitext-103-v1",
          ["dataset Salesforce/wikitext wikitext-103-v1", "weights openai-community/gpt2", "metric accuracy"]),
+        ("clm", "--validation_file /d/v.txt", ["weights openai-community/gpt2", "metric accuracy"]),
         ("clm", "--model_type gpt2 --tokenizer_name ours/words --dataset_name ours/text",
          ["dataset ours/text", "files ours/words", "metric accuracy"]),
         ("glue", BERT + "--task_name sst2", ["dataset nyu-mll/glue sst2", "weights ours/bert", "metric glue sst2"]),
@@ -273,6 +275,7 @@ def test_the_arguments_and_the_row_of_a_task_name_what_is_fetched(name: str, lin
     given = complete(task, "x.py", line.split(), NEW, many=False).arguments
     wanted = list_wanted(task, given, None, 'load_dataset("nyu-mll/glue")', lambda path: path.startswith("/d/"))
     assert [" ".join(filter(None, row[:3])) for row in wanted] == expected
+    assert [row.text for row in wanted] == [re.sub("^(weights|files) ", "model ", text) for text in expected]
 
 
 def test_revision_and_places_are_those_of_the_arguments() -> None:
