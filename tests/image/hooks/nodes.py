@@ -169,6 +169,21 @@ def test_nodes_end_well_only_once_all_have(boards: Any, waits: Any) -> None:
     assert (third.count_up(READ, 0), third.count_up(DONE, 0)) == (3, 1), "the store was kept until all had read"
 
 
+def test_a_node_that_waits_for_long_says_once_for_whom(
+    boards: Any, waits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, said = Store(), list[str]()
+    one, other = boards(store, 0), boards(store, 1)
+    monkeypatch.setattr(ending, "PATIENCE", 0.0)
+    monkeypatch.setattr(ending, "print_line", said.append)
+    end = waits(one)
+    await_until(lambda: said)
+    time.sleep(20 * ending.LOOK)
+
+    assert said == ["the ranks of this node have ended well; it waits for node 1, which train on"]
+    assert [waits(other).result(SECONDS), end.result(SECONDS)] == ["well"] * 2
+
+
 def test_a_failure_of_another_node_ends_one_that_has_ended_well(boards: Any, waits: Any) -> None:
     store = Store()
     one, other = boards(store, 0), boards(store, 1)

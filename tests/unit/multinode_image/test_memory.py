@@ -144,6 +144,17 @@ def test_stored_weights_are_exact(tmp_path: Path, files: Mapping[str, object], w
     assert weights is not None or model.weights > 109e6
 
 
+def test_no_file_outside_of_a_model_is_read(tmp_path: Path) -> None:
+    place = save(tmp_path / "m", BERT)
+    save(tmp_path / "other", BERT, model={"a": entry("F16", 3)})
+    index = {"weight_map": {"a": "../other/model.safetensors"}}
+    (tmp_path / "m/model.safetensors.index.json").write_text(json.dumps(index))
+
+    model = read_model(place)
+
+    assert model is not None and (model.weights > 109e6, model.width) == (True, 4)
+
+
 def test_only_the_beginning_of_weights_is_read(tmp_path: Path) -> None:
     place = Path(save(tmp_path / "m", BERT))
     (place / "model.safetensors").write_bytes(struct.pack("<Q", 1 << 60) + b"{}")

@@ -523,15 +523,18 @@ def test_a_rank_keeps_a_log_where_that_is_wanted_and_torchruns_ranks_have_theirs
 def test_what_ends_a_rank_ends_nobody_who_writes_down_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
     before, inherited = [signal.getsignal(number) for number in numbers], list[object]()
+    done, pipe = list[object](), SimpleNamespace(fileno=lambda: 7, close=lambda: done.append("close"))
 
-    def start(*_: object, **__: object) -> Any:
+    def start(argv: list[str], **options: object) -> Any:
         inherited.extend(map(signal.getsignal, numbers))
-        return SimpleNamespace(stdin=mock.Mock())
+        done.append((argv, options))
+        return SimpleNamespace(stdin=pipe)
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    monkeypatch.setattr(os, "dup2", lambda *given: done.append(given))
     processes.start_copy("/a", 1)
 
+    assert done == [(["tee", "--append", "/a"], {"stdin": subprocess.PIPE, "stdout": 1}), (7, 1), "close"]
     assert inherited == [signal.SIG_IGN] * len(numbers)
     assert [signal.getsignal(number) for number in numbers] == before
     of_itself = {signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT}

@@ -218,6 +218,14 @@ def test_a_store_that_has_gone_is_asked_once(store: Store, messenger: Messenger)
     assert messenger.idle and store.asked == 1
 
 
+def test_what_was_asked_of_a_store_that_goes_is_given_up(store: Store, messenger: Messenger) -> None:
+    messenger.send(say(FIRST, b"a", []))
+    messenger.wait(lambda: bool(store.values), 10)
+    store.gone = True
+
+    assert not messenger.wait(lambda: False, 10) and messenger.idle
+
+
 def test_all_that_was_said_before_a_stop_is_sent(store: Store, messenger: Messenger) -> None:
     messenger.send(say(SECOND, b"b"))
     messenger.stop(10)

@@ -207,6 +207,17 @@ def test_who_goes_on_as_another_user_is_noted(start: Start, monkeypatch: pytest.
     assert json.loads(record.read_text())["users"] == [uid, uid + 7]
 
 
+def test_who_has_written_a_record_has_run_it(start: Start) -> None:
+    """Also where an older release has named nobody."""
+    start.task()
+    record = start.directory / "_multinode/run.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "users": [os.getuid() + 7]}))
+
+    known = load_record(str(start.directory))
+
+    assert known is not None and known.users == (os.getuid(), os.getuid() + 7) and known.written == 0
+
+
 @pytest.mark.parametrize(
     "fields",
     [

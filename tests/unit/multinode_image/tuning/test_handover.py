@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
 from multinode_image.reading import read_cpus, write_cpus
 from multinode_image.settings import MARK
+from multinode_image.tuning import handover
 from multinode_image.tuning.context import Process, Role
 from multinode_image.tuning.handover import CORES, Handover, prepare_rank, read_handover
 from multinode_image.tuning.threads import Node
@@ -206,3 +208,18 @@ def test_a_plan_in_which_a_core_has_no_processor_is_none(numa: list[str], cores:
     handover = read_handover(json.dumps({"numa": numa, "most": 2, "exclusive": True, "workers": 0, "bind": False}))
 
     assert (None if handover is None else len(handover.node.cores)) == cores
+
+
+@pytest.mark.parametrize("error", [None, OSError(22, "Invalid argument")])
+def test_a_rank_becomes_python_on_its_cores(error: OSError | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or on all that are left, if the container has others by now."""
+    bind, become = mock.Mock(side_effect=error), mock.Mock()
+    monkeypatch.setattr(handover, "prepare_rank", lambda environ, world, cpus: (cpus - {0}, {**environ, "B": "2"}))
+    monkeypatch.setattr(handover, "become", become)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {pid, 3})
+    monkeypatch.setattr("os.sched_setaffinity", bind)
+
+    handover.start_rank(["-u", "x.py"], {"A": "1"}, SECOND)
+
+    assert bind.mock_calls == [mock.call(0, {3})]
+    assert become.mock_calls == [mock.call("python3", ["python3", "-u", "x.py"], {"A": "1", "B": "2"})]
