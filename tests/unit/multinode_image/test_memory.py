@@ -379,6 +379,14 @@ def test_arguments_that_count(arguments: dict[str, object], training: Workload) 
     assert read_workload(OF_66_MILLION, arguments, several=True) == training._replace(several=True)
 
 
+@pytest.mark.parametrize("name", ["max_seq_length", "max_length", "block_size", "max_seq_len", "max_source_length"])
+@pytest.mark.parametrize(("places", "length"), [(0, 64), (512, 64), (32, 32)])
+def test_a_batch_is_as_long_as_is_typed_and_a_model_has_places_for(name: str, places: int, length: int) -> None:
+    model = OF_66_MILLION._replace(places=places)  # 0 where nobody knows
+
+    assert read_workload(model, {name: "64"}, several=False).length == length
+
+
 @pytest.mark.parametrize("error", [OverflowError("int too large"), MemoryError(), OSError(5, "Input/output error")])
 def test_an_estimate_that_fails_ends_no_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception

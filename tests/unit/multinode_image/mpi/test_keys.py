@@ -22,6 +22,7 @@ from multinode_image.mpi.keys import (
     read_key,
     read_ssh_port,
     read_words,
+    strip_preloads,
     write_client,
 )
 
@@ -231,3 +232,13 @@ def test_a_key_ends_with_one_line_break(end: str, tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(f"-----END KEY-----{end}".encode())
 
     assert read_key(str(tmp_path / "key")) == "-----END KEY-----\n"
+
+
+NSS = "/usr/lib/libnss_wrapper.so"
+
+
+@pytest.mark.parametrize(
+    ("preloads", "left"), [("", ""), (f"/a/libtcmalloc.so.4:{NSS}", NSS), (f"/b:{NSS}:/c:{NSS}", f"{NSS}:{NSS}")]
+)
+def test_ssh_is_given_no_library_but_that_of_a_name(preloads: str, left: str) -> None:
+    assert strip_preloads({"A": "1", "LD_PRELOAD": preloads}) == {"A": "1", "LD_PRELOAD": left}
