@@ -39,6 +39,14 @@ def test_without_a_place_nothing_can_be_left(environ: dict[str, str]) -> None:
     assert not word.leave_last_line("trained", environ) and word.list_words(environ, JOINING) == {}
 
 
+def test_words_of_ranks_are_listed_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in "201":
+        (tmp_path / f"idle-{rank}").write_text(f"at {rank}")
+    monkeypatch.setattr("os.listdir", lambda _: ["idle-2", "idle-0", "last-line", "idle-1"])
+
+    assert [*word.list_words({WORD: str(tmp_path)}, "idle-").items()] == [("0", "at 0"), ("1", "at 1"), ("2", "at 2")]
+
+
 PARTS = ["no shared memory is left", "/dev/shm has 64 MB", "docker run --shm-size 1g"]
 
 
@@ -205,7 +213,7 @@ def test_a_store_that_stands_still_holds_its_own_thread(store: Store, messenger:
     messenger.send(say(FIRST, b"a", []))
     messenger.stop(0.05)
 
-    assert messenger.thread.is_alive()
+    assert messenger.thread.is_alive() and messenger.thread.daemon
 
 
 def test_a_store_that_has_gone_is_asked_once(store: Store, messenger: Messenger) -> None:

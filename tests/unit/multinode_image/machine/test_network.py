@@ -126,8 +126,10 @@ def test_a_name_server_that_does_not_answer_is_not_waited_for(
 ) -> None:
     assert timeouts.LOOKUP < 5 < timeouts.RESOLVER < 60  # for the first of them every start waits
     monkeypatch.setattr(timeouts, "LOOKUP", 0.01)
+    daemons = list[bool]()
 
     def answer_late(host: str, port: int | None, kind: int, places: list[network.Place]) -> None:
+        daemons.append(threading.current_thread().daemon)
         given_up.wait(60)
         places.append((socket.AF_INET, ("127.0.0.1", 9)))
 
@@ -135,6 +137,7 @@ def test_a_name_server_that_does_not_answer_is_not_waited_for(
     assert find_both_ends("nowhere") == ("", "")
     monkeypatch.setattr(timeouts, "RESOLVER", 0.01)
     assert not can_resolve("nowhere")
+    assert daemons == [True, True], "nor at the end of Python"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -96,7 +97,11 @@ def test_hosts_that_do_not_answer_are_named_once_and_then_refused(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, first: str, last: str, notes: list[str], refused: str | None
 ) -> None:
     said, until, answers = list[str](), list[float](), iter([first, last])
-    monkeypatch.setattr(launch, "try_host", lambda host, access, faults: faults.update({host: ""}))
+
+    def answer(host: str, _: object, faults: dict[str, str]) -> None:
+        faults[host] = "" if threading.current_thread().daemon else "would hold Python at its end"
+
+    monkeypatch.setattr(launch, "try_host", answer)
     monkeypatch.setattr(launch, "print_note", said.append)
 
     def wait(faults: Mapping[str, str], threads: list[Any], end: float) -> str:
