@@ -25,6 +25,7 @@ from multinode_image.results.record import (
     Run,
     begin,
     check_directory,
+    list_differences,
     load_record,
     parse_record,
     read_run,
@@ -422,3 +423,15 @@ def test_a_record_says_which_checkpoints_are_the_runs(typed: str | None, most: i
     record = Record("qa", arguments, before={"4": "a"}, users=(3,), written=written)
 
     assert record.filter == CheckpointFilter({"4": "a"}, bool(written), frozenset({3}), most)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "different"),
+    [({"a": "1"}, {"a": "1"}, []), ({"a": "1"}, {"a": "2"}, ["another content of a"]), ({"a": "1"}, {}, []),
+     ({}, {"a": "1"}, [])],
+)  # fmt: skip
+def test_the_content_of_a_file_counts_where_it_was_kept(
+    here: dict[str, str], there: dict[str, str], different: list[str]
+) -> None:
+    """Older releases have kept none."""
+    assert list_differences(Run("/out", "qa", (), files=here), Record("qa", (), files=there)) == different
