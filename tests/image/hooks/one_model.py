@@ -246,7 +246,7 @@ def test_steps_of_keras_and_updates_of_thinc_are_followed(sent: Sent, run_ranks:
 def test_a_process_that_trains_another_model_ends_at_step_64(
     has_group: bool, counts: bool, changes: tuple[float | None, ...], ends: bool, kind: Any, sent: Sent, run_ranks: Any
 ) -> None:
-    def act() -> tuple[int, object]:
+    def act() -> tuple[object, str]:
         take_place(RANK)
         if not has_group:
             dist.destroy_process_group()
@@ -257,9 +257,12 @@ def test_a_process_that_trains_another_model_ends_at_step_64(
         sent.answer(*changes)
         assert step(optimizer, 1) == (1, None)  # in which the look after step 64 is taken
         sent.answer(*changes)
-        return step(optimizer, 100)
+        return step(optimizer, 100), one_job.TOLD[0].fact if one_job.TOLD else ""
 
-    assert [rank.result for rank in run_ranks(act)[0]] == [(0, 2) if ends else (100, None)] * 2
+    fact = "each rank trains a model of its own" if has_group else "this process trains by itself"
+    for rank in run_ranks(act)[0]:
+        assert rank.result[0] == ((0, 2) if ends else (100, None))
+        assert rank.result[1].startswith(fact) is ends
 
 
 @pytest.mark.parametrize(("rank", "steps"), [("0", (1000, None)), ("1", (64, 2))])
