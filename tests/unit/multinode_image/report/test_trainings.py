@@ -148,11 +148,19 @@ def test_only_starts_with_all_numbers_are_added() -> None:
     assert add([RUN, {"batch": 3}, {"batch": "2", "steps": 2}, {"batch": 4, "steps": 5}], "batch", "steps") == 36
 
 
+ALL: dict[str, object] = {
+    "began": 1.0, "step": 2, "script": "train.py", "model": "bert", "weights": 3, "ranks": 4, "batch": 5, "bf16": False,
+    "gradients": "int8", "threads": "6", "torch": "2.13.0", "transformers": "5.23.0", "time": 7.0, "seconds": 8.0,
+    "steps": 9, "waited": 10.0, "peak": 11,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("kept", "starts"),
     [
         ({}, []), ({STARTS: None}, []), ({STARTS: {"step": 1}}, []), ({STARTS: [1, None, [], {}]}, [{}]),
         ({STARTS: [{"step": 1, "more": 2, "waited": None, "bf16": True}]}, [{"step": 1, "bf16": True}]),
+        ({STARTS: [ALL]}, [ALL]),
         ({STARTS: [{"script": "s" * 1000, "model": ["x"] * 500}]},
          [{"script": "s" * LETTERS, "model": str(["x"] * 500)[:LETTERS]}]),
         ({STARTS: [{"step": step} for step in range(MOST_STARTS + 1)]},
@@ -198,6 +206,15 @@ def test_a_directory_of_trainings_is_all_of_them(
         os.utime(tmp_path / name / "_multinode/trainer_state.json", (number, number))
 
     assert find_trainings(f"{tmp_path}/{asked}".rstrip("/")) == [f"{tmp_path}/{name}" for name in listed]
+
+
+def test_a_training_is_as_new_as_the_last_that_it_has_left(tmp_path: Path) -> None:
+    for path, written in (("a/_multinode", 1), ("a/checkpoint-4", 3), ("b/_multinode", 2)):
+        (tmp_path / path).mkdir(parents=True)
+        (tmp_path / path / "trainer_state.json").write_text("{}")
+        os.utime(tmp_path / path / "trainer_state.json", (written, written))
+
+    assert find_trainings(str(tmp_path)) == [f"{tmp_path}/a", f"{tmp_path}/b"]
 
 
 @pytest.mark.parametrize("name", ["MOST_STATE", "VALUES"])
