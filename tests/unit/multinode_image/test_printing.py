@@ -137,6 +137,7 @@ COMMANDS = """
     x 'Driver={x};UID=sa;PWD=S' --pwd S Pwd=S        | x 'Driver={x};UID=sa;PWD=***' --pwd *** Pwd=***
     x https://hooks.slack.com/services/S/S/S        | x https://hooks.slack.com/***
     x '{"url": "https://discord.com/api/webhooks/1/S"}' | x '{"url": "https://discord.com/api/webhooks/***"}'
+    x https://h/webhook/S https://h/webhook/           | x https://h/webhook/*** https://h/webhook/
     x --url=https://a.webhook.office.com/webhookb2/S@S/x/S | x --url=https://a.webhook.office.com/***
     x HTTP_PROXY=proxy:S@h proxy "'https_proxy' : 'u:S@h'" | x HTTP_PROXY=***@h proxy "'https_proxy' : '***@h'"
     x eyJ1c2VybmFtZSI6IlMifQ== eyJhbGciOiJS.eyJzdWIi.S | x ***== ***

@@ -104,6 +104,21 @@ def test_the_master_takes_the_network_by_which_others_come(
     assert capsys.readouterr().err.startswith("multinode: ranks have met on eth1") == (name == "eth1")
 
 
+@pytest.mark.parametrize(("first", "waits"), [([LISTEN, SELF], True), ([LISTEN, SELF, AWAY], False), ([], False)])
+def test_only_the_node_that_has_the_store_waits_for_the_first_of_the_others(
+    first: Any, waits: bool, sockets: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interface, "SECONDS", 60.0)
+    sockets(*first)
+    waited = list[float]()
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        sockets(LISTEN, SELF, AWAY)
+
+    assert interface.find_ends(29500, wait) == ({"172.19.0.2"} if first else set()) and len(waited) == waits
+
+
 def test_a_node_with_one_network_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interface, "list_sockets", pytest.fail)
     choose({**SET}, lambda: {"127.0.0.1": "lo", "172.18.0.2": "eth0", "fd00::2": "eth0"})
