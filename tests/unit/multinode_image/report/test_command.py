@@ -28,6 +28,7 @@ from multinode_image.report.cost import (
     measure_run,
     read_cost_options,
     write_costs,
+    write_hours,
 )
 from multinode_image.report.metrics import PREFIX, serve_beside, write_answer, write_metrics
 from multinode_image.report.trainings import Training, read_training
@@ -338,3 +339,10 @@ def test_metrics_are_served_by_a_process_that_nobody_waits_for(
 
     said = "" if forks else "multinode: no metrics: port 9400 cannot be used (Address already in use)\n"
     assert (happened, capsys.readouterr().err) == (done, said)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(9, "0 min 09 s"), (3599, "59 min 59 s"), (3600, "1 h 00 min"), (93_600, "26 h 00 min")]
+)
+def test_a_time_is_told_in_two_units(seconds: float, text: str) -> None:
+    assert write_hours(seconds) == text

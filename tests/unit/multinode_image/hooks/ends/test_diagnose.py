@@ -208,6 +208,13 @@ def test_of_what_several_ranks_say_the_first_counts(silent: tuple[int, int], val
     assert said is not None and said.value == value
 
 
+def test_all_that_is_full_is_named() -> None:
+    full = [*FULL, Disk("/data", 1 << 30, 0)]
+    said = explain(OSError(28, NO_SPACE), place(full=full))
+
+    assert said is not None and said.value == f"{full[0]}, {full[1]}"
+
+
 @pytest.mark.parametrize("full", [[SHM["/dev/shm"]], [SHM["/dev/shm"], *FULL]])
 def test_a_full_shm_alone_is_not_a_full_disk(full: list[Disk]) -> None:
     """A lock of multiprocessing is in /dev/shm, and its error names no file."""
