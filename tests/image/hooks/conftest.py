@@ -87,9 +87,10 @@ def run_ranks(tmp_path: Path, imported: None) -> Callable[..., list[list[Done]]]
             process.start()
         for source, _ in pipes:
             results.append(source.recv() if source.poll(2 * SECONDS) else "a rank is silent")
-            assert not isinstance(results[-1], str), results[-1]
         for process in ranks:
+            process.kill()  # a silent one, too: pytest would wait for it at its end
             process.join()
+        assert not (failed := [result for result in results if isinstance(result, str)]), failed[0]
         return [list(of_ranks) for of_ranks in zip(*results, strict=True)]
 
     return run

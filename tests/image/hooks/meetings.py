@@ -89,7 +89,7 @@ def test_groups_of_all_ranks_meet_again_where_others_have_before(server: Any, ru
             separate_groups(distributed_c10d)
             for _ in range(2):
                 dist.destroy_process_group()
-                distributed_c10d.init_process_group("gloo", timeout=timedelta(seconds=5))
+                distributed_c10d.init_process_group("gloo", timeout=timedelta(seconds=20))
                 store = distributed_c10d._get_default_store()
                 fresh.append(not store.check([f"seen/{rank}"]))
                 store.set(f"seen/{rank}", "1")
