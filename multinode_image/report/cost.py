@@ -143,6 +143,6 @@ def write_costs(training: Training, options: CostOptions) -> str:
 
 def write_hours(seconds: float) -> str:
     """Return a time in hours and minutes, or in minutes and seconds."""
-    large, small = (3600, 60) if seconds >= 3600 else (60, 1)
+    large, small = (3600, 60) if round(seconds) >= 3600 else (60, 1)
     count, rest = divmod(round(seconds / small), large // small)
     return f"{count} h {rest:02} min" if large == 3600 else f"{count} min {rest:02} s"

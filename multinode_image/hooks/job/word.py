@@ -70,10 +70,10 @@ def watch_groups(module: Any) -> None:
 
 
 def list_words(environ: Mapping[str, str], kind: str) -> dict[str, str]:
-    """Return what ranks of this node have left of a kind, by their numbers."""
+    """Return what ranks of this node have left of a kind, by their numbers and in their order."""
     words = {}
     with contextlib.suppress(OSError, KeyError):
-        for name in sorted(os.listdir(environ[WORD])):
+        for name in sorted(os.listdir(environ[WORD]), key=lambda name: (len(name), name)):
             if name.startswith(kind):
                 words[name.removeprefix(kind)] = Path(environ[WORD], name).read_text()
     return words

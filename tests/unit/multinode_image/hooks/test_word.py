@@ -40,11 +40,11 @@ def test_without_a_place_nothing_can_be_left(environ: dict[str, str]) -> None:
 
 
 def test_words_of_ranks_are_listed_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for rank in "201":
+    for rank in ("2", "0", "10"):
         (tmp_path / f"idle-{rank}").write_text(f"at {rank}")
-    monkeypatch.setattr("os.listdir", lambda _: ["idle-2", "idle-0", "last-line", "idle-1"])
+    monkeypatch.setattr("os.listdir", lambda _: ["idle-10", "idle-2", "last-line", "idle-0"])
 
-    assert [*word.list_words({WORD: str(tmp_path)}, "idle-").items()] == [("0", "at 0"), ("1", "at 1"), ("2", "at 2")]
+    assert [*word.list_words({WORD: str(tmp_path)}, "idle-").items()] == [("0", "at 0"), ("2", "at 2"), ("10", "at 10")]
 
 
 PARTS = ["no shared memory is left", "/dev/shm has 64 MB", "docker run --shm-size 1g"]

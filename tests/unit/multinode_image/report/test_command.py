@@ -342,7 +342,8 @@ def test_metrics_are_served_by_a_process_that_nobody_waits_for(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(9, "0 min 09 s"), (3599, "59 min 59 s"), (3600, "1 h 00 min"), (93_600, "26 h 00 min")]
+    ("seconds", "text"),
+    [(9, "0 min 09 s"), (3599.4, "59 min 59 s"), (3599.6, "1 h 00 min"), (3600, "1 h 00 min"), (93_600, "26 h 00 min")],
 )
 def test_a_time_is_told_in_two_units(seconds: float, text: str) -> None:
     assert write_hours(seconds) == text
