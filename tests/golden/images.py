@@ -86,7 +86,8 @@ def described(recipe: Debian) -> str:
 def _shape(value: object) -> object:
     """Return a value with kinds in place of texts and numbers, and once what many items have."""
     if isinstance(value, Mapping):
-        return {re.sub(r"^[0-9a-f]{64}$", "SHA256", str(name)): _shape(one) for name, one in value.items()}
+        named = {"PATH" if "/" in str(name) else str(name): one for name, one in sorted(value.items())}
+        return {re.sub(r"^[0-9a-f]{64}$", "SHA256", name): _shape(one) for name, one in named.items()}
     if isinstance(value, list | tuple):
         shapes = [_shape(one) for one in value]
         return shapes if len(shapes) <= 8 else [one for at, one in enumerate(shapes) if one not in shapes[:at]]
