@@ -124,6 +124,15 @@ def test_of_a_directory_only_the_examples_are_packed_the_same_way_twice(tmp_path
     assert obtain(tmp_path, source) == first
 
 
+def test_files_of_a_directory_are_packed_in_the_order_of_their_names(tmp_path: Path) -> None:
+    """A file system lists them in an order of its own."""
+    names = [f"examples/pytorch/{number:02}.py" for number in range(30)]
+    source = fill(tmp_path / "src", "LICENSE", *names[::2], *names[1::2])
+
+    with tarfile.open(obtain(tmp_path, source)[1]) as archive:
+        assert archive.getnames() == ["transformers/LICENSE", *(f"transformers/{name}" for name in names)]
+
+
 @pytest.mark.parametrize("name", ["src/b.py", "README.md", "examples/README.md", "examples/pytorch/README.md"])
 def test_an_archive_of_something_else_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserFault, match="no examples there") as caught:
