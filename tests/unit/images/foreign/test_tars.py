@@ -256,3 +256,14 @@ def test_a_stream_may_give_less_than_it_is_asked_for(most: int) -> None:
     tar = Tar(SimpleNamespace(read=lambda count: stream.read(min(count, most))))
 
     assert [(info.name, tar.read()) for info in tar] == [("a", b"1" * 1000), ("b", b"2")]
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT])
+def test_a_plain_tar_is_of_either_format(form: int) -> None:
+    """GNU's has no prefix of a name, and bytes of its own in that field where it says more."""
+    with io.BytesIO() as file:
+        with tarfile.open(fileobj=file, mode="w", format=form) as writer:
+            writer.addfile(tarfile.TarInfo("manifest.json"))
+        data = file.getvalue()
+
+    assert [info.name for info in Tar(io.BytesIO(data), plain=True)] == ["manifest.json"]

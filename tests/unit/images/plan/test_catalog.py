@@ -11,6 +11,8 @@ from packaging.version import Version
 from images.host.errors import UserFault
 from images.plan import catalog
 
+DAY = date(2026, 6, 30)
+
 TEXT = catalog.TABLE.read_text()
 ROW_2_13 = '"2.13.0" = { released = 2026-07-08, impi = "2021.18.0", openmp = "2026.0.0" }'
 ROW_1_12_1 = '"1.12.1" = { released = 2022-08-05, bindings = "1.12.100"'
@@ -82,3 +84,20 @@ def test_every_release_of_ipex_was_read_for_what_it_imports() -> None:
     asked = {f"intel_extension_for_pytorch=={row.ipex}" for row in table.torch.values() if row.ipex}
     assert asked == set(pins)
     assert len(pins) == len(set(pins))
+
+
+@pytest.mark.parametrize(
+    ("security", "lts", "said"),
+    [
+        (DAY, DAY, "its security team until 2026-06-30, then LTS until 2026-06-30"),
+        (DAY, None, ""),
+        (None, DAY, ""),
+        (None, None, ""),
+    ],
+)
+def test_who_mends_a_suite_is_said_where_both_of_its_days_are_known(
+    security: date | None, lts: date | None, said: str
+) -> None:
+    row = catalog.BaseRow(suite="a", python="3.11", glibc="2.36", packages=(), security=security, lts=lts)
+
+    assert row.mended(date(2026, 1, 1)) == said

@@ -7,6 +7,7 @@ import os
 import resource
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -100,6 +101,17 @@ def test_the_kernel_is_asked_again_beside_the_file(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("value", ["no such file", 7, None])
 def test_what_is_no_file_is_no_target(value: object) -> None:
     assert find_target(fail(value)) == ""  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("called", ["f", "file", "filename", "path", "name"])
+def test_a_file_is_found_whatever_a_function_calls_it(called: str, tmp_path: Path) -> None:
+    target, space = tmp_path / "optimizer.pt", dict[str, Any]()
+    target.touch()
+    exec(f"def write({called}): raise OSError", space)
+
+    with pytest.raises(OSError) as caught:
+        space["write"](str(target))
+    assert find_target(caught.value) == str(target)
 
 
 def test_a_directory_that_is_gone_says_so(tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ RUN: dict[str, object] = {"batch": 8, "seconds": 2.0, "steps": 2}
         pytest.param([{**RUN, "waited": 0.5}], {SPEED: 8.0, WAITING: 25.0}, id="both"),
         pytest.param([{**RUN, "waited": 0}], {SPEED: 8.0, WAITING: 0.0}, id="nothing waited"),
         pytest.param([RUN], {SPEED: 8.0}, id="one rank"),
+        pytest.param([{**RUN, "seconds": 0.5}], {SPEED: 32.0}, id="half a second"),
         pytest.param([RUN, {"batch": 16, "seconds": 6.0, "steps": 3}], {SPEED: 8.0}, id="two starts"),
         pytest.param([{**RUN, "batch": "x", "waited": 1}], {WAITING: 50.0}, id="no batch"),
         pytest.param([{**RUN, "steps": 0}], {}, id="one step"),
